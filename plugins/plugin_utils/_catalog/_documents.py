@@ -1,0 +1,164 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The checked catalog as values: what was written, normalised, with nothing left to look up or guess.
+
+Sizes are GB as people write them (nominal), GiB and MiB where the name says so; durations are whole seconds; compute
+capabilities are (major, minor). ``None`` is always "not said", never zero.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+if t.TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ComputeCap = tuple[int, int]
+
+DEFAULT_PRIORITY = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """How many replicas: always-on (min > 0), on demand (min 0, max > 0) or deliberately off (0, 0)."""
+
+    min: int
+    max: int
+    idle_timeout: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How a model runs on one GPU class, or on the CPU (``gpu_class`` None; then ``gpus_per_node`` is 0)."""
+
+    name: str
+    engine: str = "vllm"
+    gpu_class: str | None = None
+    tp: int = 1
+    pp: int = 1
+    nodes: int = 1
+    gpus_per_node: int = 1
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    min_memory_gb: float | None = None
+    min_disk_gb: float | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    weight: int = 1
+    priority: int = 0
+    startup_timeout: int = 1200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFacts:
+    """Facts of a model's files for exact arithmetic; GiB are 2**30 bytes."""
+
+    weights_gib: float | None = None
+    kv_bytes_per_token: int | None = None
+    kv_bytes_per_window_token: int | None = None
+    window: int | None = None
+    layers: int | None = None
+    attention_heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model that placement may list where it fits, and place where it has profiles and scaling."""
+
+    name: str
+    kind: str
+    vram_gb: float | None = None
+    min_cc: ComputeCap | None = None
+    engines: tuple[str, ...] = ()
+    context: int | None = None
+    lora: bool = False
+    aliases: tuple[str, ...] = ()
+    description: str | None = None
+    source: str | None = None
+    profiles: tuple[Profile, ...] = ()
+    scaling: Scaling | None = None
+    fallbacks: tuple[str, ...] = ()
+    routing_profile: str | None = None
+    slo: Mapping[str, int] = field(default_factory=dict)
+    context_length: int | None = None
+    max_output: int | None = None
+    capabilities: tuple[str, ...] = ()
+    license: str | None = None
+    memory: MemoryFacts | None = None
+    placement_priority: int = DEFAULT_PRIORITY
+    source_note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A place in the registry where one model can be served; ``model`` is the model it serves, where that is fixed."""
+
+    name: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a role asks of a card and of the node around it."""
+
+    engine: str
+    min_vram_gb: float | None = None
+    min_cc: ComputeCap | None = None
+    max_cc: ComputeCap | None = None
+    gpu: bool = True
+    gpu_class: str | None = None
+    vendor: str | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    min_memory_gb: float | None = None
+    kind: str | None = None
+    node: str | None = None
+    gpu_nodes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A kind of virtual machine with needs. Lower ``priority`` is placed first."""
+
+    name: str
+    needs: Needs
+    prefer: str = "smallest_fitting"
+    count: int = 1
+    slots: tuple[Slot, ...] = ()
+    priority: int = DEFAULT_PRIORITY
+    cpu_fallback: bool = False
+    colocate: str | None = None
+    vm: Mapping[str, t.Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What the engine table knows of a serving engine: what it runs on and how it is started and asked."""
+
+    name: str
+    cpu: bool = False
+    min_cc: ComputeCap | None = None
+    max_cc: ComputeCap | None = None
+    vendors: tuple[str, ...] = ("nvidia",)
+    kinds: tuple[str, ...] = ("llm",)
+    overhead_gib: float | None = None
+    utilisation: float | None = None
+    default_port: int | None = None
+    health: str | None = None
+    models: str | None = None
+    metrics: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """A catalog without a single error, in declaration order."""
+
+    models: tuple[Model, ...] = ()
+    roles: tuple[Role, ...] = ()
+    engines: Mapping[str, Engine] = field(default_factory=dict)
