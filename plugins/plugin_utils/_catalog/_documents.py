@@ -86,11 +86,12 @@ class Model:
     scaling: Scaling | None = None
     fallbacks: tuple[str, ...] = ()
     routing_profile: str | None = None
-    slo: Mapping[str, int] = field(default_factory=dict)
+    slo: Mapping[str, int] = field(default_factory=dict)  # milliseconds
     context_length: int | None = None
     max_output: int | None = None
     capabilities: tuple[str, ...] = ()
     license: str | None = None
+    quantization: str | None = None
     memory: MemoryFacts | None = None
     placement_priority: int = DEFAULT_PRIORITY
     source_note: str | None = None
@@ -138,21 +139,68 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapWindow:
+    """Compute capabilities from ``low`` to ``high``, both included; None is open."""
+
+    low: ComputeCap | None = None
+    high: ComputeCap | None = None
+
+    def __contains__(self, cap: ComputeCap) -> bool:
+        return (self.low is None or cap >= self.low) and (self.high is None or cap <= self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What the engine table knows of a serving engine: what it runs on and how it is started and asked."""
+    """What the engine table knows of a serving engine: what it runs on and how it is started and asked.
+
+    ``split`` says how one replica spreads over cards: by attention ``heads``, by ``layers``, or not at all (``none``).
+    ``gaps`` are capabilities between the floor and the ceiling that it has no build for. ``quantizations`` narrow the
+    window for weights of that kind.
+    """
 
     name: str
     cpu: bool = False
     min_cc: ComputeCap | None = None
     max_cc: ComputeCap | None = None
+    gaps: tuple[CapWindow, ...] = ()
+    quantizations: Mapping[str, CapWindow] = field(default_factory=dict)
+    split: str = "heads"
     vendors: tuple[str, ...] = ("nvidia",)
     kinds: tuple[str, ...] = ("llm",)
     overhead_gib: float | None = None
+    overhead_large_gib: float | None = None
     utilisation: float | None = None
     default_port: int | None = None
     health: str | None = None
     models: str | None = None
     metrics: str | None = None
+
+    def window(self, quantization: str | None = None) -> CapWindow:
+        """Return the floor and the ceiling for weights of this quantisation: the narrower of engine's and weights'."""
+        own = CapWindow(low=self.min_cc, high=self.max_cc)
+        narrow = self.quantizations.get(quantization) if quantization else None
+        if narrow is None:
+            return own
+        lows = [cap for cap in (own.low, narrow.low) if cap is not None]
+        highs = [cap for cap in (own.high, narrow.high) if cap is not None]
+        return CapWindow(low=max(lows, default=None), high=min(highs, default=None))
+
+    def runs_on(self, cap: ComputeCap, quantization: str | None = None) -> bool:
+        """Return whether the engine has a build for this capability that can read weights of this quantisation."""
+        return cap in self.window(quantization) and not any(cap in gap for gap in self.gaps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuClass:
+    """A class of cards that the catalog describes beside the shipped table; ``memory_gb`` lists its nominal sizes."""
+
+    name: str
+    names: tuple[str, ...] = ()
+    vendor: str = "nvidia"
+    memory_gb: tuple[float, ...] = ()
+    compute_cap: ComputeCap | None = None
+    pci_ids: tuple[str, ...] = ()
+    mig: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,4 +209,5 @@ class Catalog:
 
     models: tuple[Model, ...] = ()
     roles: tuple[Role, ...] = ()
+    gpus: tuple[GpuClass, ...] = ()
     engines: Mapping[str, Engine] = field(default_factory=dict)
