@@ -1,0 +1,257 @@
+# Copyright (c) 2026 Knaster contributors
+# Simplified BSD License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+# ruff: noqa: RUF001
+
+"""The output of ``lscpu``, as text or with ``-J``."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+
+_INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?", re.ASCII)
+_MAX_CPUS = 1 << 20
+
+# The labels of the C locale, then those of other locales: what somebody saved by hand is in their own language.
+_LABELS: t.Dict[str, t.Tuple[str, ...]] = {
+    "cpus": (
+        "cpu(s)", "cpu", "cpu'er", "cpu's", "cpu(-a)", "cpu(er)", "i̇şlemciler", "počet cpu", "processeur(s)",
+        "процесори",
+    ),
+    "online": (
+        "on-line cpu(s) list", "danh sách cpu trực tuyến", "lista aktywnych cpu", "lista das cpus online",
+        "lista de cpu(s) on-line", "lista de la(s) cpu(s) en línea", "lista över aktiva cpu(er)",
+        "liste de processeur(s) en ligne", "liste der online-cpu(s)", "online cpu's-lijst", "popis online cpu-a",
+        "seznam zapnutých cpu", "tilkoblet cpu(er) liste", "çevrimiçi işlemci(ler) listesi", "список робочих цп",
+        "オンラインになっている cpu のリスト", "在线 cpu 列表",
+    ),
+    "online_mask": ("on-line cpu(s) mask",),
+    "offline": (
+        "off-line cpu(s) list", "danh sách cpu ngoại tuyến", "frakoblet cpu(er) liste", "lista das cpus offline",
+        "lista de cpu(s) off-line", "lista de la(s) cpu(s) fuera de línea", "lista nieaktywnych cpu",
+        "lista över inaktiva cpu(er)", "liste de processeur(s) hors ligne", "liste der offline-cpu(s)",
+        "offline cpu's-lijst", "popis offline cpu-a", "seznam vypnutých cpu", "çevrimiçi işlemci listesi",
+        "список вимкнених цп", "オフラインになっている cpu のリスト", "离线 cpu 列表",
+    ),
+    "threads_per_core": (
+        "thread(s) per core", "core bakoitzeko hari kopurua", "draden per kern", "dretva po jezgri",
+        "hilo(s) de procesamiento por núcleo", "số tuyến mỗi lõi", "thread(s) par cœur", "thread(s) per núcleo",
+        "thread(s) pro kern", "thread(s) setiap inti", "tråd(ar) per kärna", "tråde per kerne", "tópicos por núcleo",
+        "vláken na jádro", "wątków na rdzeń", "çekirdek başına iş parçacığı", "потоків на ядро",
+        "コアあたりのスレッド数", "每个核的线程数", "每核心執行緒數",
+    ),
+    "cores_per_socket": (
+        "core(s) per socket", "cœur(s) par socket", "inti setiap soket", "jader na patici", "jezgra po podnožju",
+        "kern(e) pro sockel", "kernen per voet", "kerner per sokkel", "kärn(or) per uttag", "núcleo(s) por soquete",
+        "núcleo(s) por «socket»", "núcleos por socket", "rdzeni na gniazdo", "socket bakoitzeko core kopurua",
+        "soket başına çekirdek", "số lõi mỗi đế cắm", "ядер на сокет", "ソケットあたりのコア数", "每个座的核数",
+        "每通訊端核心數",
+    ),
+    "cores_per_cluster": (
+        "core(s) per cluster", "cœur(s) par cluster", "jader na klastr", "jezgr(a/e) po klasteru",
+        "kern(e) pro cluster", "núcleo(s) por cluster", "núcleo(s) por «cluster»", "núcleos por cluster",
+        "rdzeni na klaster", "ядер на кластер",
+    ),
+    "sockets": (
+        "socket(s)", "cpu podnožja", "cpu-voeten", "gniazd", "patic", "sockel", "sockets", "soket(ler)", "sokler",
+        "soquete(s)", "số đế cắm", "uttag", "«socket(s)»", "сокети", "сокетов", "ソケット数", "座",
+    ),
+    "clusters": ("cluster(s)", "cluster", "klaster(i)", "klastrów", "klastrů", "«cluster(s)»", "кластери"),
+    "sockets_per_book": ("socket(s) per book",),
+    "books_per_drawer": ("book(s) per drawer",),
+    "books": ("book(s)",),
+    "drawers": ("drawer(s)",),
+    "model": (
+        "model name", "ime modela", "mallinimi", "modellname", "modellnamn", "modelnaam", "modelnavn", "modem ismi",
+        "nazwa modelu", "nom de modèle", "nombre del modelo", "nome do modelo", "název modelu", "tên mô hình",
+        "имя модели", "назва моделі", "モデル名", "型号名称",
+    ),
+    "architecture": ("architecture", "architektur", "arquitectura", "architettura", "arquitetura"),
+}  # fmt: skip
+_KEY_OF_LABEL = {label: key for key, labels in _LABELS.items() for label in labels}
+
+
+@dataclass(frozen=True)
+class LsCpu:
+    """The processors of a machine; ``None`` where the text does not say.
+
+    ``threads`` are the logical CPUs that are online and ``cpus_present`` those that could be. ``models`` has the name
+    of every kind of core, and ``model`` the name where there is one kind only.
+    """
+
+    model: t.Optional[str]
+    sockets: t.Optional[int]
+    cores: t.Optional[int]
+    threads: int
+    cpus_present: t.Optional[int] = None
+    models: t.Tuple[str, ...] = ()
+    architecture: t.Optional[str] = None
+
+
+def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> LsCpu:
+    """Read the processors; output without a number of CPUs is ``ParseError``.
+
+    Its ``code`` is ``command_not_found``, ``command_failed`` or ``no_cpus``.
+    """
+    text = stdout.replace("\ufeff", "").replace("\r", "")
+    values = _collect(_json_fields(text) if text.lstrip().startswith("{") else _text_fields(text))
+    present = _integer(values.get("cpus"))
+    online = _count_list(values.get("online")) or _count_mask(values.get("online_mask"))
+    threads = online or present
+    if not threads:
+        raise _no_cpus(text, stderr, rc)
+    sockets, cores = _topology(values)
+    if sockets is None and cores is None and threads == 1:
+        sockets, cores = 1, 1
+    if cores is not None and not _is_credible(cores, threads, values):
+        cores = None
+    models = tuple(dict.fromkeys(name for name in values.get("model", ()) if name not in ("-", "", "unknown")))
+    return LsCpu(
+        model=models[0] if len(models) == 1 else None,
+        sockets=sockets,
+        cores=cores,
+        threads=threads,
+        cpus_present=present,
+        models=models,
+        architecture=next(iter(values.get("architecture", ())), None),
+    )
+
+
+_Values = t.Dict[str, t.List[str]]
+
+
+def _collect(fields: t.Iterable[t.Tuple[str, str]]) -> _Values:
+    """Keep all values of a label: on a machine with several kinds of cores each kind has its own block."""
+    values: _Values = {}
+    for label, value in fields:
+        key = _KEY_OF_LABEL.get(label.strip().rstrip(":：").strip().lower())
+        if key:
+            values.setdefault(key, []).append(value.strip())
+    return values
+
+
+def _text_fields(text: str) -> t.Iterator[t.Tuple[str, str]]:
+    for line in text.split("\n"):
+        match = re.match(r"\s*([^:：]+)[:：](.*)", line)
+        if match:
+            yield match.group(1), match.group(2)
+
+
+def _json_fields(text: str) -> t.List[t.Tuple[str, str]]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("lscpu", "not_json", detail=str(error)) from error
+    fields: t.List[t.Tuple[str, str]] = []
+    todo = [document.get("lscpu")]
+    while todo:
+        entries = todo.pop(0)
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict):
+                # Numbers are strings so far; a later version may type them.
+                fields.append((str(entry.get("field", "")), str(entry.get("data", ""))))
+                todo.append(entry.get("children"))
+    return fields
+
+
+def _topology(values: _Values) -> t.Tuple[t.Optional[int], t.Optional[int]]:
+    """Give the number of sockets and of cores.
+
+    Every kind of core has its own "cores per socket", and all kinds sit in the same sockets.
+    """
+    per_socket = [_integer([text]) for text in values.get("cores_per_socket", ())]
+    per_cluster = [_integer([text]) for text in values.get("cores_per_cluster", ())]
+    counts = [_integer([text]) for text in values.get("sockets", ())]
+    sockets = max((count for count in counts if count), default=None)
+    if sockets is None:
+        sockets = _sockets_of_drawers(values)
+    if per_socket and None not in per_socket:
+        total = 0
+        for place, cores in enumerate(per_socket):
+            count = counts[place] if place < len(counts) else sockets
+            if count is None:
+                count = sockets
+            if count is None:
+                return sockets, None
+            total += t.cast("int", cores) * count
+        return sockets, total or None
+    clusters = [_integer([text]) for text in values.get("clusters", ())]
+    if per_cluster and len(per_cluster) == len(clusters) and None not in per_cluster + clusters:
+        total = sum(t.cast("int", cores) * t.cast("int", count) for cores, count in zip(per_cluster, clusters))  # noqa: B905
+        return sockets, total or None
+    return sockets, None
+
+
+def _sockets_of_drawers(values: _Values) -> t.Optional[int]:
+    """Multiply the levels that stand in for the line of sockets on a mainframe."""
+    product = _integer(values.get("sockets_per_book"))
+    if product is None:
+        return None
+    if "books_per_drawer" in values:
+        levels = [_integer(values.get("books_per_drawer")), _integer(values.get("drawers"))]
+    else:
+        levels = [_integer(values.get("books"))]
+    for level in levels:
+        if level is None:
+            return None
+        product *= level
+    return product or None
+
+
+def _is_credible(cores: int, threads: int, values: _Values) -> bool:
+    """Tell whether the product of the levels can be the number of cores that are online.
+
+    With some CPUs offline the levels describe a machine that is not quite there: cores then exceed the threads, or
+    one thread on each core makes less than there are.
+    """
+    if cores > threads:
+        return False
+    is_partial = bool(values.get("offline"))
+    widest = max((_integer([text]) or 0 for text in values.get("threads_per_core", ())), default=0)
+    return not (is_partial and widest and cores * widest < threads)
+
+
+def _no_cpus(text: str, stderr: str, rc: t.Optional[int]) -> ParseError:
+    lines = [line.strip() for line in (text + "\n" + stderr).split("\n") if line.strip()]
+    detail = lines[0][:200] if lines else ""
+    if rc == 127 or re.search(r"lscpu\S*: (command )?not found|no such file", detail, re.IGNORECASE):
+        return ParseError("lscpu", "command_not_found", detail=detail)
+    return ParseError("lscpu", "command_failed" if rc else "no_cpus", detail=detail)
+
+
+def _integer(values: t.Optional[t.Sequence[str]]) -> t.Optional[int]:
+    """Read the first value where it is a number at all ("-" stands for one that the tool does not know)."""
+    return int(values[0]) if values and _INTEGER.fullmatch(values[0]) else None
+
+
+def _count_list(values: t.Optional[t.Sequence[str]]) -> int:
+    """Count a list such as ``0-3,8,10-14:2``; 0 where it is none."""
+    total = 0
+    for item in values[0].split(",") if values else ():
+        match = _RANGE.fullmatch(item.strip())
+        if not match:
+            return 0
+        first = int(match.group(1))
+        last = int(match.group(2) or first)
+        step = int(match.group(3) or 1)
+        if last < first or not step or last > _MAX_CPUS:
+            return 0
+        total += (last - first) // step + 1
+    return total
+
+
+def _count_mask(values: t.Optional[t.Sequence[str]]) -> int:
+    """Count the bits of a mask such as ``0xff`` or ``ff,ffffffff``; 0 where it is none."""
+    text = values[0].replace(",", "") if values else ""
+    text = text[2:] if text.startswith("0x") else text
+    return bin(int(text, 16)).count("1") if re.fullmatch(r"[0-9a-f]{1,5000}", text) else 0
