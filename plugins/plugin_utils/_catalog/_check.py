@@ -47,8 +47,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._proble
     suggest,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._rules import (
+    Rules,
     check_models,
     check_roles,
+    node_labels,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._values import (
     ENV_NAME,
@@ -297,15 +299,20 @@ def check_catalog(
     gpus: t.Any = (),
     engines: t.Any = (),
     places: Places | None = None,
+    nodes: Sequence[t.Any] = (),
     open_engines: bool = False,
 ) -> CheckedCatalog:
     """Return the checked catalog, or raise CatalogError with every error.
 
     With ``open_engines`` an engine that the table does not know is a warning, for callers that were given models and
-    roles but not the engines beside them.
+    roles but not the engines beside them. With ``nodes`` (profiles), a pin to a node whose labels contradict the
+    selector beside it is an error.
     """
     checked, problems = examine_catalog(
-        {"models": models, "roles": roles, "gpus": gpus, "engines": engines}, places=places, open_engines=open_engines
+        {"models": models, "roles": roles, "gpus": gpus, "engines": engines},
+        places=places,
+        nodes=nodes,
+        open_engines=open_engines,
     )
     if any(problem.severity == ERROR for problem in problems):
         raise CatalogError(problems)
@@ -317,6 +324,7 @@ def examine_catalog(
     *,
     places: Places | None = None,
     missing: Collection[str] = (),
+    nodes: Sequence[t.Any] = (),
     open_engines: bool = False,
 ) -> tuple[Catalog, list[Problem]]:
     """Return what could be read, and every problem in the order of the sections.
@@ -332,13 +340,16 @@ def examine_catalog(
     for name in ("gpus", "engines"):
         _check_twice([(entry, raw.get("name")) for entry, raw in entries[name]])
     table = engine_table(engines)
-    is_open = open_engines or "engines" in missing
-    models = [(entry, _read_model(entry, raw)) for entry, raw in entries["models"]]
-    names = check_models(models, engines=table, gpus=gpus, complete="models" not in missing, open_engines=is_open)
-    roles = [(entry, _read_role(entry, raw)) for entry, raw in entries["roles"]]
-    resolved = check_roles(
-        roles, names=names, engines=table, gpus=gpus, complete="models" not in missing, open_engines=is_open
+    rules = Rules(
+        engines=table,
+        gpus={gpu.name: gpu for gpu in gpus},
+        labels=node_labels(nodes),
+        complete="models" not in missing,
+        open_engines=open_engines or "engines" in missing,
     )
+    models = [(entry, _read_model(entry, raw)) for entry, raw in entries["models"]]
+    names = check_models(models, rules)
+    resolved = check_roles([(entry, _read_role(entry, raw)) for entry, raw in entries["roles"]], names, rules)
     catalog = Catalog(
         models=tuple(model for _entry, model in models), roles=tuple(resolved), gpus=tuple(gpus), engines=table
     )
@@ -408,7 +419,7 @@ def _record(
     for key, value in raw.items():
         if key not in fields:
             meant.add(nearest(str(key), fields))
-            remedy = suggest(str(key), fields, limit=0 if len(fields) > 12 else 12)
+            remedy = suggest(str(key), fields, limit=40)
             entry.error("unknown_key", (*keys, str(key)), f"{shown(str(key))} is not a key of {what}", remedy, key=True)
         elif value is not None and (reader := fields[key]) is not None:
             try:

@@ -51,12 +51,25 @@ Named = t.Mapping[str, "tuple[Entry, Model]"]
 
 
 class Rules(t.NamedTuple):
-    """What the rules look things up in."""
+    """What the rules look things up in; ``complete`` says that no model is missing because its file can not be read."""
 
     engines: Mapping[str, Engine]
     gpus: Mapping[str, GpuClass]
+    labels: Mapping[str, Mapping[str, str]]
     complete: bool
     open_engines: bool
+
+
+def node_labels(nodes: Iterable[t.Any]) -> dict[str, dict[str, str]]:
+    """Return the labels by node of those profiles that tell them."""
+    found: dict[str, dict[str, str]] = {}
+    for node in nodes:
+        labels = (
+            node.get("labels", None if node.get("state") == "unreachable" else {}) if isinstance(node, dict) else None
+        )
+        if isinstance(labels, dict) and isinstance(node.get("name"), str):
+            found[node["name"]] = {str(key): str(value) for key, value in labels.items()}
+    return found
 
 
 def format_cap(cap: ComputeCap) -> str:
@@ -64,16 +77,8 @@ def format_cap(cap: ComputeCap) -> str:
     return f"{cap[0]}.{cap[1]}"
 
 
-def check_models(
-    models: Sequence[tuple[Entry, Model]],
-    *,
-    engines: Mapping[str, Engine],
-    gpus: Iterable[GpuClass],
-    complete: bool,
-    open_engines: bool,
-) -> Named:
+def check_models(models: Sequence[tuple[Entry, Model]], rules: Rules) -> Named:
     """Check every model and what the models say of each other; return who answers to which name."""
-    rules = Rules(engines, {gpu.name: gpu for gpu in gpus}, complete, open_engines)
     for entry, model in models:
         _check_model(entry, model, rules)
     names = _check_names(models)
@@ -81,17 +86,8 @@ def check_models(
     return names
 
 
-def check_roles(
-    roles: Sequence[tuple[Entry, Role]],
-    *,
-    names: Named,
-    engines: Mapping[str, Engine],
-    gpus: Iterable[GpuClass],
-    complete: bool,
-    open_engines: bool,
-) -> list[Role]:
+def check_roles(roles: Sequence[tuple[Entry, Role]], names: Named, rules: Rules) -> list[Role]:
     """Check every role and return them with the models of their slots by name."""
-    rules = Rules(engines, {gpu.name: gpu for gpu in gpus}, complete, open_engines)
     first: dict[str, Entry] = {}
     resolved: list[Role] = []
     for entry, role in roles:
@@ -99,6 +95,7 @@ def check_roles(
             message = f"a second role is called {role.name}; the first is at {other.where(('name',))}"
             entry.error("duplicate", ("name",), message, "remove one of the two, or give it another name")
         _check_needs(entry, role, rules)
+        _check_pin(entry, role, rules)
         resolved.append(_resolve_slots(entry, role, names, rules))
     _check_groups([(entry, role) for (entry, _raw), role in zip(roles, resolved, strict=True)])
     return resolved
@@ -407,6 +404,21 @@ def _check_needs(entry: Entry, role: Role, rules: Rules) -> None:
         entry.error("contradiction", ("needs", "max_cc"), message, "raise max_cc or lower min_cc")
     if engine and entry.good(("needs",)):
         _check_needs_engine(entry, role, engine, rules)
+
+
+def _check_pin(entry: Entry, role: Role, rules: Rules) -> None:
+    """Report a pin to a node that the selector beside it rules out."""
+    pin = role.needs.node
+    labels = rules.labels.get(pin) if pin else None
+    if labels is None or not entry.good(("needs",)):
+        return
+    for label, wanted in role.needs.node_selector.items():
+        has = labels.get(label)
+        if has != wanted:
+            found = f"has {label}: {has}" if has is not None else f"has no label {label}"
+            message = f"node_selector wants {label}: {wanted}, but needs.node is {pin}, which {found}"
+            remedy = "remove node or the selector, or correct the label of the node"
+            entry.error("contradiction", ("needs", "node_selector", label), message, remedy)
 
 
 def _check_needs_engine(entry: Entry, role: Role, engine: Engine, rules: Rules) -> None:

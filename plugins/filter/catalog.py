@@ -1,0 +1,41 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible.module_utils.basic import missing_required_lib
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
+    as_builtins,
+    as_directories,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
+    YAML_IMPORT_ERROR,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._report import (
+    list_problems,
+)
+
+if t.TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def catalog_errors(catalog: t.Any, nodes: t.Any = None, *, warnings: bool = False) -> list[str]:
+    if YAML_IMPORT_ERROR:
+        raise AnsibleFilterError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
+    try:
+        plain = as_builtins(catalog, "the catalog")
+        written = plain if isinstance(plain, dict) else as_directories(plain)
+        known = as_builtins(nodes or [], "the list of nodes")
+    except TypeError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+    return list_problems(written, nodes=known, warnings=bool(warnings))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., t.Any]]:
+        return {"catalog_errors": catalog_errors}

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+"""The edge between Ansible's data and ours: what comes in is made of builtins once, before anything looks at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
+    shorten,
+)
+
+
+def as_builtins(value: t.Any, what: str) -> t.Any:
+    """Return the same data as plain dicts, lists, strings and numbers; keys become text."""
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise TypeError(f"{what} holds something that is no plain data: {shorten(str(exc), 200)}") from exc
+
+
+def as_directories(value: t.Any) -> list[str]:
+    """Return absolute paths for one directory or a list of them, seen from the user's current directory."""
+    found: list[str] = []
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(item, (list, tuple)):
+            found += as_directories(item)
+        elif isinstance(item, (str, os.PathLike)) and str(item):
+            found.append(os.path.abspath(os.path.expanduser(str(item))))
+        else:
+            raise TypeError(f"expected the path of a directory, found {shorten(repr(item))}")
+    return found
