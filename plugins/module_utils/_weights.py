@@ -64,18 +64,20 @@ _LS = re.compile(
 )
 _PLAIN = re.compile(r"^(?P<type>[fl]) (?P<size>\d+) (?P<rest>.+)$")
 
-# Prints the listing of the directory $1, in any POSIX shell. It reads only indexes, the revisions that a cache notes,
-# and the first line of files too small to be weights; of links it follows only those of a cache to its own blobs.
+# Prints the listing of the directory $1, $2 levels deep, or only of what is below $3 in it, in any POSIX shell. It
+# reads only indexes, the revisions that a cache notes, and the first line of files too small to be weights; of links
+# it follows only those of a cache to its own blobs.
 LIST_FUNCTION = r"""
 list_weights() {
   cd -- "$1" || return 1
-  find . -maxdepth 8 \( -name .git -o -name .no_exist -o -name .locks \) -prune -o \( -type f -o -type l \) \
-    \( -name '*.safetensors*' -o -name '*.gguf*' -o -name '*.bin*' -o -name '*.pth*' -o -name '*.pt' \
-    -o -path '*/models--*/blobs/*' \) -exec ls -ldn {} +
+  find "${3:-.}" -maxdepth "${2:-8}" \( -name .git -o -name .no_exist -o -name .locks \) -prune \
+    -o \( -type f -o -type l \) \( -name '*.safetensors*' -o -name '*.gguf*' -o -name '*.bin*' -o -name '*.pth*' \
+    -o -name '*.pt' -o -path '*/models--*/blobs/*' \) -exec ls -ldn {} +
   walked=$?
-  find . -maxdepth 8 \( -name .git -o -name .no_exist -o -name .locks \) -prune -o \( -type f -o -type l \) \
-    \( -name '*.index.json' -o -size -2 \( -path '*/models--*/refs/*' -o -name '*.safetensors' -o -name '*.gguf' \
-    -o -name '*.bin' \) \) -print | head -n 20000 | while IFS= read -r file; do
+  find "${3:-.}" -maxdepth "${2:-8}" \( -name .git -o -name .no_exist -o -name .locks \) -prune \
+    -o \( -type f -o -type l \) \( -name '*.index.json' -o -size -2 \( -path '*/models--*/refs/*' \
+    -o -name '*.safetensors' -o -name '*.gguf' -o -name '*.bin' \) \) -print |
+    head -n 20000 | while IFS= read -r file; do
     if [ -L "$file" ]; then
       case $file in *.index.json) ;; *) continue ;; esac
       case $(readlink "$file") in
