@@ -93,7 +93,7 @@ close() {
 probe() {
   name=$1
   shift
-  printf '\n%s open %s\n' "$mark" "$name"
+  printf '\n%s open %s %s\n' "$mark" "$name" "$*"
   if ! command -v "$1" >/dev/null; then
     close absent 127
     return 0
@@ -269,6 +269,7 @@ def read_answer(text: str, *, token: str | None = None) -> dict[str, Output]:
     mark, strip_cr = _find_begin(lines, token)
     outputs: dict[str, Output] = {}
     name: str | None = None
+    command: str | None = None
     out: list[str] = []
     err: list[str] = []
     for line in lines:
@@ -282,10 +283,10 @@ def read_answer(text: str, *, token: str | None = None) -> dict[str, Output]:
             words = line[len(mark) :].split()
             if words == ["finish"] and name is None:
                 return outputs
-            if len(words) == 2 and words[0] == "open" and name is None and _NAME.match(words[1]):
-                name, out, err = words[1], [], []
+            if len(words) > 1 and words[0] == "open" and name is None and _NAME.match(words[1]):
+                name, command, out, err = words[1], " ".join(words[2:]) or None, [], []
             elif len(words) == 4 and words[:2] == ["close", name] and words[2] in _STATUS and words[3].isdigit():
-                outputs[words[1]] = Output(words[2], int(words[3]), "\n".join(out), "\n".join(err))
+                outputs[words[1]] = Output(words[2], int(words[3]), "\n".join(out), "\n".join(err), command)
                 name = None
             else:
                 raise GatherError(f"frame {line[:80]!r} does not belong here")

@@ -20,6 +20,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._gather import (
     read_answer,
 )
 
+FIVE_COLUMNS = "nvidia-smi --query-gpu=index,name,memory.total,compute_cap,driver_version --format=csv,noheader,nounits"
 SHELLS = [
     pytest.param(shell, marks=pytest.mark.skipif(not shutil.which(shell[0]), reason=f"no {shell[0]} here"), id=name)
     for name, shell in {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}.items()
@@ -71,8 +72,8 @@ def test_output_error_and_code_are_kept_apart(shell, fake):
         "nvidia-smi", 'case "$*" in *uuid*) exit 6;; esac; echo "0, NVIDIA L4"; echo trouble >&2; printf "no newline"'
     )
     outputs = read_answer(gather(shell, path), token="t0")
-    assert outputs["nvidia_smi"] == Output("ok", 0, "0, NVIDIA L4\nno newline", "trouble")
-    assert outputs["nvidia_smi_identity"] == Output("failed", 6, "", "")
+    assert outputs["nvidia_smi"] == Output("ok", 0, "0, NVIDIA L4\nno newline", "trouble", FIVE_COLUMNS)
+    assert outputs["nvidia_smi_identity"][:4] == ("failed", 6, "", "")
     assert outputs["hostname"].stdout == Path("/proc/sys/kernel/hostname").read_text().strip()
     assert "MemTotal:" in outputs["meminfo"].stdout
     assert "processor" in outputs["cpuinfo"].stdout or "Processor" in outputs["cpuinfo"].stdout
@@ -161,7 +162,7 @@ def test_without_setsid_the_tree_is_killed(shell, fake, tmp_path):
         assert outputs["nvidia_smi"].status in ("timeout", "stuck")
     else:
         assert outputs["nvidia_smi"].status == "timeout"
-    assert outputs["lscpu"] == Output("absent", 127)
+    assert outputs["lscpu"] == Output("absent", 127, command="lscpu")
     assert processes_of(tmp_path) == []
 
 

@@ -1,0 +1,296 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_facts
+short_description: Collect what hardware a node has
+version_added: 0.1.0
+author:
+  - Knaster contributors (@knaster)
+description:
+  - Collects the profile of one node, that is its CPU, memory, disks and GPUs, as P(knaster.inventory.plan#filter) reads it.
+  - One shell script is sent through the connection and run in one round trip. The node needs a POSIX shell and no Python,
+    nothing is installed or written there, and every command is ended after O(timeout).
+  - A tool that is missing, fails or hangs is a note in the profile and never a failed task. What could not be found out is
+    V(null).
+  - With C(async), and where an action plugin is not used, the module runs the same script in place, which needs Python on
+    the node.
+options:
+  name:
+    description:
+      - The name of the node in the profile.
+      - Without it the inventory name is used. The module run in place without the action plugin uses the node's own
+        host name.
+    type: str
+  timeout:
+    description:
+      - How many seconds one command on the node may take before it is ended.
+    type: int
+    default: 20
+  fabrics:
+    description:
+      - The high-speed networks that the node is on. Nodes of different fabrics can not serve one replica together.
+    type: list
+    elements: str
+    default: []
+  labels:
+    description:
+      - Labels of the node, that node selectors of roles and profiles ask for.
+    type: dict
+    default: {}
+  state:
+    description:
+      - Whether placement may use the node. V(cordoned) keeps what it has and gets nothing new, V(draining) gives up what
+        it has.
+    type: str
+    choices: [ready, cordoned, draining]
+    default: ready
+  gpus:
+    description:
+      - Facts about cards that no tool can tell, by PCI address. They win over what was read.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      pci:
+        description:
+          - PCI address of the card, for example V(0000:41:00.0).
+        type: str
+        required: true
+      name:
+        description:
+          - Product name.
+        type: str
+      memory_gb:
+        description:
+          - Nominal size of its memory in GB.
+        type: int
+      compute_cap:
+        description:
+          - CUDA compute capability, for example V("8.9").
+        type: str
+      healthy:
+        description:
+          - Whether the card can be used.
+        type: bool
+  answer:
+    description:
+      - A file that holds what the script printed on the node. Nothing is run then.
+      - This is for machines that can not be reached. The documentation tells how to save such a file.
+      - The file is read on the controller, or where the module runs in place.
+    type: path
+  previous:
+    description:
+      - The last profile of this node. What no tool can see any more of a card that is passed through comes from there.
+    type: dict
+extends_documentation_fragment:
+  - knaster.inventory._attributes
+  - knaster.inventory._attributes.facts
+  - knaster.inventory._attributes.info_module
+attributes:
+  async:
+    support: full
+    details:
+      - The script then runs inside the module, which needs Python on the node.
+seealso:
+  - plugin: knaster.inventory.profile_from_outputs
+    plugin_type: filter
+    description: Makes the same profile from saved output.
+"""
+
+EXAMPLES = r"""
+- name: Collect the node's profile
+  knaster.inventory.node_facts:
+
+- name: Show the cards
+  ansible.builtin.debug:
+    var: ansible_facts.knaster_node.gpus
+
+- name: Collect a node that keeps what it has and gets nothing new
+  knaster.inventory.node_facts:
+    fabrics: [ib-a]
+    labels:
+      zone: a
+    state: cordoned
+    timeout: 10
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts to add to ansible_facts.
+  returned: always
+  type: dict
+  contains:
+    knaster_node:
+      description:
+        - The node's profile. A value that could not be found out is V(null).
+      returned: always
+      type: dict
+      contains:
+        name:
+          description: The name of the node.
+          type: str
+          returned: always
+          sample: pve-ada
+        hostname:
+          description: What the node calls itself.
+          type: str
+          returned: always
+          sample: pve-ada
+        cpu:
+          description: Model, physical cores and threads.
+          type: dict
+          returned: always
+          sample: {"model": "AMD EPYC 9354 32-Core Processor", "cores": 32, "threads": 64}
+        memory_gb:
+          description: The installed memory in GB.
+          type: int
+          returned: always
+          sample: 64
+        memory_mib:
+          description: The memory that the kernel has, in MiB.
+          type: int
+          returned: always
+          sample: 64299
+        disks:
+          description: The disks, with decimal GB.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{"name": "nvme0n1", "size_gb": 256, "rotational": false}]
+        gpus:
+          description:
+            - The cards. An empty list means that there is none, V(null) that it could not be found out.
+          type: list
+          elements: dict
+          returned: always
+          contains:
+            index:
+              description: Place of the card in the node.
+              type: int
+              returned: always
+            name:
+              description: Product name.
+              type: str
+              returned: always
+            memory_gb:
+              description: Nominal size in GB.
+              type: int
+              returned: always
+            memory_mib:
+              description: The size that nvidia-smi prints, in MiB.
+              type: int
+              returned: always
+            compute_cap:
+              description: CUDA compute capability.
+              type: float
+              returned: always
+            driver:
+              description: Version of the driver.
+              type: str
+              returned: always
+            gpu_class:
+              description: Slug of the GPU class.
+              type: str
+              returned: always
+            vendor:
+              description: One of V(nvidia), V(amd), V(intel).
+              type: str
+              returned: always
+            uuid:
+              description: UUID that the driver gives the card.
+              type: str
+              returned: always
+            pci:
+              description: Address, ids, IOMMU group, bound driver and NUMA node.
+              type: dict
+              returned: always
+            mig:
+              description: Whether the card is divided into slices.
+              type: bool
+              returned: always
+            healthy:
+              description: Whether the card works, or V(null) where that could not be found out.
+              type: bool
+              returned: always
+            health:
+              description: Code and text of what is wrong.
+              type: dict
+              returned: where RV(ansible_facts.knaster_node.gpus[].healthy) is not V(true)
+            sources:
+              description: Where the values came from.
+              type: dict
+              returned: always
+        fabrics:
+          description: The option O(fabrics).
+          type: list
+          elements: str
+          returned: always
+        labels:
+          description: The option O(labels).
+          type: dict
+          returned: always
+        state:
+          description: The option O(state).
+          type: str
+          returned: always
+        notes:
+          description: What could not be read, and why.
+          type: list
+          elements: str
+          returned: always
+"""
+
+import subprocess
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.knaster.inventory.plugins.module_utils._gather import (
+    GatherError,
+    build_script,
+    read_answer,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import (
+    NODE_ARGUMENT_SPEC,
+    profile_from_outputs,
+)
+
+# The script has fewer commands than this, and each of them ends at its limit.
+_MOST_COMMANDS = 20
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=NODE_ARGUMENT_SPEC, supports_check_mode=True)
+    timeout = module.params.pop("timeout")
+    saved = module.params.pop("answer")
+    try:
+        answer = read_file(saved) if saved else run_script(timeout)
+        outputs = read_answer(answer.decode("utf-8", "replace"))
+    except (GatherError, OSError, subprocess.TimeoutExpired) as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(changed=False, ansible_facts={"knaster_node": profile_from_outputs(outputs, **module.params)})
+
+
+def read_file(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def run_script(timeout: int) -> bytes:
+    with subprocess.Popen(
+        ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as shell:
+        try:
+            return shell.communicate(build_script(timeout=timeout).encode(), timeout * _MOST_COMMANDS)[0]
+        except subprocess.TimeoutExpired:
+            shell.kill()
+            raise
+
+
+if __name__ == "__main__":
+    main()
