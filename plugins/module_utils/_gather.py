@@ -48,7 +48,10 @@ gather() {
 
   show hostname /proc/sys/kernel/hostname
   show meminfo /proc/meminfo
-  show cpuinfo /proc/cpuinfo -e '/^flags/d' -e '/^vmx flags/d' -e '/^bugs/d' -e '/^Features/d' -e '/^power m/d'
+  # Of each processor's lines those that are long or only about its speed are left out.
+  show cpuinfo /proc/cpuinfo -e '/^flags/d' -e '/^vmx flags/d' -e '/^bugs/d' -e '/^Features/d' -e '/^power m/d' \
+    -e '/^bogomips/d' -e '/^cache/d' -e '/^cpu MHz/d' -e '/^address/d' -e '/^clflush/d' -e '/^microcode/d' -e '/^TLB/d' \
+    -e '/^fpu/d' -e '/^wp/d' -e '/^cpuid/d' -e '/^apicid/d' -e '/^initial/d' -e '/^stepping/d'
   show mounts /proc/mounts
   probe lscpu lscpu
   probe lsblk lsblk -J -b -d -o NAME,SIZE,ROTA

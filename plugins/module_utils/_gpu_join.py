@@ -360,11 +360,13 @@ def _health(
 
 
 def _note_what_is_open(gpus: t.Sequence[t.Mapping[str, t.Any]], notes: t.List[str]) -> None:
+    cards: t.Dict[str, t.List[str]] = {}
     for gpu in gpus:
-        where = _address(gpu) or gpu["index"]
+        where = str(_address(gpu) or gpu["index"])
         if gpu["memory_gb"] is None:
-            notes.append(f"gpu {where}: memory unknown; state it in knaster_gpus")
-        if gpu["compute_cap"] is None and gpu["vendor"] == "nvidia":
-            notes.append(f"gpu {where}: compute capability unknown; state it in knaster_gpus")
+            cards.setdefault("memory unknown; state it in knaster_gpus", []).append(where)
+        if gpu["compute_cap"] is None and gpu["vendor"] == _NVIDIA:
+            cards.setdefault("compute capability unknown; state it in knaster_gpus", []).append(where)
         if gpu.get("health"):
-            notes.append(f"gpu {where}: {gpu['health']['text']}")
+            cards.setdefault(gpu["health"]["text"], []).append(where)
+    notes.extend(f"gpu {', '.join(places)}: {text}" for text, places in cards.items())
