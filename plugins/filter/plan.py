@@ -1,0 +1,140 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
+    check_catalog,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
+    CatalogError,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._diff import (
+    diff_plans,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
+    ProfileError,
+    find_node_errors,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
+    find_option_errors,
+    find_plan_errors,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import (
+    plan,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._table import (
+    format_plan,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
+
+if t.TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def plan_filter(
+    nodes: t.Any,
+    roles: t.Any = None,
+    models: t.Any = None,
+    previous: t.Any = None,
+    moves: str = "none",
+    *,
+    rebalance: bool = False,
+    rescue: bool = True,
+    passthrough: bool = True,
+    gpus: t.Any = None,
+    engines: t.Any = None,
+) -> dict[str, t.Any]:
+    given: dict[str, t.Any] = {}
+    errors: list[str] = []
+    for name, value in (
+        ("nodes", nodes),
+        ("roles", roles),
+        ("models", models),
+        ("previous", previous),
+        ("gpus", gpus),
+        ("engines", engines),
+    ):
+        try:
+            given[name] = to_plain(value, name)
+        except TypeError as exc:
+            errors.append(str(exc))
+    if errors:
+        raise AnsibleFilterError(_message(errors))
+    errors += find_option_errors(given["previous"], moves=moves)
+    try:
+        catalog = check_catalog(
+            given["models"],
+            given["roles"],
+            gpus=given["gpus"],
+            engines=given["engines"],
+            open_engines=given["engines"] is None,
+        ).catalog
+    except CatalogError as exc:
+        errors += [str(problem) for problem in exc.errors]
+    if errors:
+        raise AnsibleFilterError(_message([*errors, *find_node_errors(given["nodes"])]))
+    try:
+        return plan(
+            given["nodes"],
+            catalog.roles,
+            catalog.models,
+            given["previous"],
+            moves=moves,
+            rebalance=bool(rebalance),
+            rescue=bool(rescue),
+            passthrough=bool(passthrough),
+            engines=catalog.engines,
+        )
+    except ProfileError as exc:
+        raise AnsibleFilterError(_message(exc.errors)) from exc
+
+
+def plan_table(
+    plan: t.Any, nodes: t.Any = None, models: t.Any = None, gpus: t.Any = None, engines: t.Any = None
+) -> str:
+    try:
+        document = to_plain(plan, "plan")
+        _check_plan(document, "plan")
+        given = check_catalog(
+            to_plain(models, "models"),
+            None,
+            gpus=to_plain(gpus, "gpus"),
+            engines=to_plain(engines, "engines"),
+            open_engines=engines is None,
+        ).catalog
+        return format_plan(document or {}, to_plain(nodes, "nodes") or [], given.models, engines=given.engines)
+    except (TypeError, ValueError, CatalogError) as exc:
+        raise AnsibleFilterError(f"The plan can not be shown: {exc}") from exc
+
+
+def plan_diff(plan: t.Any, previous: t.Any = None) -> dict[str, t.Any]:
+    try:
+        now, then = to_plain(plan, "plan"), to_plain(previous, "previous")
+        _check_plan(now, "plan")
+        _check_plan(then, "previous")
+    except (TypeError, ValueError) as exc:
+        raise AnsibleFilterError(f"The plans can not be compared: {exc}") from exc
+    return diff_plans(now or {}, then)
+
+
+def _check_plan(document: t.Any, name: str) -> None:
+    errors = find_plan_errors(document, name)
+    if errors:
+        raise ValueError(" ".join(errors))
+
+
+def _message(errors: Sequence[str]) -> str:
+    if len(errors) == 1:
+        return f"The plan can not be made: {errors[0]}"
+    return f"The plan can not be made, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., t.Any]]:
+        return {"plan": plan_filter, "plan_table": plan_table, "plan_diff": plan_diff}

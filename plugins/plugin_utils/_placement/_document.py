@@ -1,0 +1,353 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The plan as a document: plain data in a fixed order of keys, the same however the plan was reached."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import (
+    plain,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._explain import (
+    owners_by_lot,
+    why_of_lot,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit import (
+    models_fitting_cpu,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
+    FOREIGN,
+    UNHEALTHY,
+)
+
+if t.TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
+        Model,
+        Profile,
+        Role,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._ledger import (
+        Ledger,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._replicas import (
+        Replica,
+        Want,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._roles import (
+        RolePlacer,
+        Seat,
+        Turn,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._weights import (
+        Weights,
+    )
+
+# What a machine gets that asked for nothing, and what is too little to start one.
+SHARE_MIB, LEAST_MIB = 16384, 2048
+LOW_MEMORY = "memory"
+
+
+def digest(value: t.Any) -> str:
+    """The first 16 hex digits of the SHA-256 of canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def role_fingerprint(role: Role) -> str:
+    """Changes when a machine of this role would have to be made anew: engine, needs, slots, machine."""
+    written = plain(role)
+    return digest({key: written[key] for key in ("needs", "slots", "vm") if key in written})
+
+
+def profile_fingerprint(profile: Profile) -> str:
+    """Changes when a replica made from this profile would have to be made anew."""
+    return digest(plain(profile))
+
+
+def catalog_fingerprint(values: Sequence[Role] | Sequence[Model]) -> str:
+    """Of roles or models, whatever order they were given in."""
+    return digest(sorted((plain(value) for value in values), key=lambda value: str(value["name"])))
+
+
+class Memory:
+    """What each machine without a wish of its own gets, once everything is placed."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.unclaimed: dict[int, int] = {}
+
+    def ask(self, node: int) -> None:
+        """Count one machine that claimed nothing."""
+        self.unclaimed[node] = self.unclaimed.get(node, 0) + 1
+
+    def share(self, node: int) -> int:
+        """The equal share of one such machine."""
+        left = self.ledger.ram_left[node]
+        return SHARE_MIB if left is None else min(SHARE_MIB, max(0, left) // self.unclaimed[node])
+
+    def left(self, node: int) -> int | None:
+        """What is left of a node when all have theirs."""
+        left = self.ledger.ram_left[node]
+        if left is None or not self.ledger.passthrough:
+            return left
+        return left - self.unclaimed.get(node, 0) * self.share(node) if node in self.unclaimed else left
+
+
+def _without_null(**items: t.Any) -> dict[str, t.Any]:
+    return {key: value for key, value in items.items() if value is not None}
+
+
+class Writer:
+    """Turns a finished plan into the document."""
+
+    def __init__(
+        self, ledger: Ledger, placer: RolePlacer, wants: Sequence[Want], models: Sequence[Model], weights: Weights
+    ) -> None:
+        self.ledger = ledger
+        self.fleet = ledger.fleet
+        self.placer = placer
+        self.wants = wants
+        self.models = models
+        self.weights = weights
+        self.memory = Memory(ledger)
+        self.owner: dict[int, str] = {}
+        others: dict[int, set[str]] = {}
+        for turn in placer.turns:
+            name = turn.role.name
+            for seat in turn.seats:
+                if seat.card >= 0:
+                    self.owner[seat.card] = f"{name}/{seat.replica}"
+                if not turn.memory_mib:
+                    self.memory.ask(seat.node)
+        for want in wants:
+            for replica in want.replicas:
+                for shard in replica.shards:
+                    if not replica.way.memory_mib:
+                        self.memory.ask(shard.node)
+                    for card in shard.cards:
+                        self.owner[card] = f"{want.model.name}/{replica.replica}"
+                        others.setdefault(ledger.cell_lot[ledger.cell_at(card)], set()).add(want.model.name)
+        self.owners = owners_by_lot(placer, others)
+
+    def assignments(self) -> list[dict[str, t.Any]]:
+        """All replicas of roles, in the order in which roles are placed."""
+        found: list[dict[str, t.Any]] = []
+        for turn in self.placer.turns:
+            if turn.seats:
+                found.extend(self._assignments_of(turn))
+        return found
+
+    def _assignments_of(self, turn: Turn) -> list[dict[str, t.Any]]:
+        fleet, role = self.fleet, turn.role
+        names, indices, uuids, addresses = fleet.names, fleet.card_index, fleet.card_uuid, fleet.card_pci
+        name, engine, fingerprint = role.name, role.needs.engine, role_fingerprint(role)
+        slots = [slot.name for slot in role.slots]
+        passthrough = self.ledger.passthrough
+        on_lot: dict[int, tuple[dict[str, t.Any], list[str], dict[str, t.Any], bytes | None]] = {}
+        found = []
+        for seat in turn.seats:
+            node, card = seat.node, seat.card
+            if card < 0:
+                found.append(self._cpu_assignment(turn, seat, fingerprint, slots))
+                continue
+            known = on_lot.get(seat.lot)
+            if known is None:
+                known = on_lot[seat.lot] = self._template(turn, seat.lot)
+            looks, fitting, why, mask = known
+            gpu: dict[str, t.Any] = {}
+            if uuids[card] is not None:
+                gpu["uuid"] = uuids[card]
+            if addresses[card] is not None:
+                gpu["pci_address"] = addresses[card]
+            gpu.update(looks)
+            one: dict[str, t.Any] = {
+                "role": name,
+                "replica": seat.replica,
+                "node": names[node],
+                "gpu_index": indices[card],
+                "gpu": gpu,
+                "engine": engine,
+                "models_fitting": fitting[:],
+                "slots": slots[:],
+            }
+            if passthrough:
+                one["memory_mib"] = turn.memory_mib or self.memory.share(node)
+            held = self._weights_of(turn, fitting, node, mask)
+            if held is not None:
+                one["weights"] = held
+            one["fingerprint"] = fingerprint
+            one["vm"] = f"{name}-{seat.replica}"
+            self._risk(one, node)
+            one["why"] = why.copy()
+            found.append(one)
+        return found
+
+    def _template(self, turn: Turn, lot: int) -> tuple[dict[str, t.Any], list[str], dict[str, t.Any], bytes | None]:
+        it = self.ledger.lots[lot]
+        shape = it.shape
+        needs = turn.role.needs
+        return (
+            _without_null(gpu_class=shape.gpu_class, memory_gb=shape.memory_gb, compute_cap=shape.cap_number),
+            self.weights.fitting(needs.engine, needs.kind, it.shape_number),
+            why_of_lot(turn, lot, self.ledger, self.owners),
+            self.weights.mask(turn.role, it.shape_number),
+        )
+
+    def _risk(self, one: dict[str, t.Any], node: int) -> None:
+        state = self.fleet.states[node]
+        if state in ("draining", "unreachable"):
+            one["at_risk"] = state
+        elif one.get("memory_mib", LEAST_MIB) < LEAST_MIB:
+            one["at_risk"] = LOW_MEMORY
+
+    def _weights_of(self, turn: Turn, fitting: Sequence[str], node: int, mask: bytes | None) -> dict[str, t.Any] | None:
+        fixed = [slot.model for slot in turn.role.slots if slot.model is not None]
+        if fixed:
+            absent = next((name for name in fixed if node not in self.weights.holder_set(name)), fixed[0])
+            return self.weights.state(absent, node)
+        if mask is None or not mask[node]:
+            return None
+        held = next(name for name in fitting if node in self.weights.holder_set(name))
+        return {"state": "held", "model": held}
+
+    def _cpu_assignment(self, turn: Turn, seat: Seat, fingerprint: str, slots: list[str]) -> dict[str, t.Any]:
+        role, fleet, node = turn.role, self.fleet, seat.node
+        size = turn.memory_mib / 1024 if turn.memory_mib else fleet.memory_gb[node]
+        one: dict[str, t.Any] = {
+            "role": role.name,
+            "replica": seat.replica,
+            "node": fleet.names[node],
+            "engine": role.needs.engine,
+            "models_fitting": models_fitting_cpu(self.models, size, engine=role.needs.engine, kind=role.needs.kind),
+            "slots": slots[:],
+        }
+        if self.ledger.passthrough:
+            one["memory_mib"] = turn.memory_mib or self.memory.share(node)
+        held = self._weights_of(turn, [], node, None)
+        if held is not None:
+            one["weights"] = held
+        one["fingerprint"] = fingerprint
+        one["vm"] = f"{role.name}-{seat.replica}"
+        self._risk(one, node)
+        rule = "cpu" if not role.needs.gpu else "cpu_fallback"
+        what = "no card is asked for" if rule == "cpu" else "no card that fits can be had"
+        one["why"] = {"rule": rule, "text": f"{what}; spread over the nodes that admit it, the largest memory first"}
+        return one
+
+    def replicas(self) -> list[dict[str, t.Any]]:
+        """All replicas of models, in the order in which models are placed."""
+        return [self._replica(want, replica) for want in self.wants for replica in want.replicas]
+
+    def _replica(self, want: Want, replica: Replica) -> dict[str, t.Any]:
+        fleet, model, profile = self.fleet, want.model, replica.way.profile
+        one: dict[str, t.Any] = {
+            "id": f"{model.name}-{replica.replica}",
+            "model": model.name,
+            "replica": replica.replica,
+            "engine": profile.engine,
+            "profile": profile.name,
+            "fingerprint": profile_fingerprint(profile),
+        }
+        if replica.fabric is not None:
+            one["fabric"] = replica.fabric
+        if profile.gpu_class is not None:
+            one["gpu_class"] = profile.gpu_class
+        shards = []
+        for rank, shard in enumerate(replica.shards):
+            part: dict[str, t.Any] = {
+                "rank": rank,
+                "node": fleet.names[shard.node],
+                "gpu_indices": [fleet.card_index[card] for card in shard.cards],
+                "gpus": [self._gpu(card) for card in shard.cards],
+                "vm": f"{model.name}-{replica.replica}" + (f"-{rank}" if profile.nodes > 1 else ""),
+            }
+            if self.ledger.passthrough:
+                part["memory_mib"] = replica.way.memory_mib or self.memory.share(shard.node)
+            if rank == 0:
+                part["slots"] = [model.name]
+            held = self.weights.state(model.name, shard.node)
+            del held["model"]
+            part["weights"] = held
+            self._risk(part, shard.node)
+            shards.append(part)
+        one["shards"] = shards
+        one["why"] = self._why_replica(want, replica)
+        return one
+
+    def _gpu(self, card: int) -> dict[str, t.Any]:
+        fleet = self.fleet
+        shape = fleet.shapes[fleet.card_shape[card]]
+        return _without_null(
+            uuid=fleet.card_uuid[card],
+            pci_address=fleet.card_pci[card],
+            gpu_class=shape.gpu_class,
+            memory_gb=shape.memory_gb,
+            compute_cap=shape.cap_number,
+        )
+
+    def _why_replica(self, want: Want, replica: Replica) -> dict[str, t.Any]:
+        holders = self.weights.holder_set(want.model.name)
+        held = sum(shard.node in holders for shard in replica.shards)
+        place = want.ways.index(replica.way) + 1
+        first = (
+            "the only profile"
+            if len(want.ways) == 1
+            else f"profile {place} of {len(want.ways)} (higher priority first)"
+        )
+        many = len(replica.shards)
+        where = (
+            f"{held} of {many} nodes hold the weights"
+            if many > 1
+            else f"the node {'holds' if held else 'does not hold'} the weights"
+        )
+        return {"rule": "profile", "place": place, "holders": held, "text": f"{first}; {where}"}
+
+    def nodes(self) -> list[dict[str, t.Any]]:
+        """What is left of each node."""
+        fleet, left = self.fleet, self.memory.left
+        return [
+            {"name": name, "state": state, "memory_mib": memory, "memory_left_mib": left(node)}
+            for node, (name, state, memory) in enumerate(zip(fleet.names, fleet.states, fleet.memory_mib, strict=True))
+        ]
+
+    def ledger_rows(self) -> list[dict[str, t.Any]]:
+        """Every card in exactly one state."""
+        fleet, ledger, owner = self.fleet, self.ledger, self.owner
+        states = ["free"] * len(fleet.card_node)
+        for cell in fleet.cells:
+            state = ledger.cell_state(cell)
+            if state != "free":
+                for card in cell.cards:
+                    states[card] = state
+        names = fleet.names
+        rows: list[dict[str, t.Any]] = [
+            {"node": names[node], "gpu_index": index, "uuid": uuid, "pci_address": address, "state": state}
+            for node, index, uuid, address, state in zip(
+                fleet.card_node, fleet.card_index, fleet.card_uuid, fleet.card_pci, states, strict=True
+            )
+        ]
+        if None in fleet.card_uuid or None in fleet.card_pci:
+            for row in rows:
+                for key in ("uuid", "pci_address"):
+                    if row[key] is None:
+                        del row[key]
+        for card, name in owner.items():
+            row = rows[card]
+            row["state"] = "used"
+            row["by"] = name
+            if fleet.card_flags[card] & UNHEALTHY:
+                row["healthy"] = False
+        for card, holder in fleet.holders.items():
+            if card not in owner and fleet.card_flags[card] & FOREIGN:
+                rows[card]["by"] = holder
+        return rows

@@ -1,0 +1,290 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Roles, one replica a card: in order of priority, by preference, then the rescue, then the CPU."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._matching import (
+    augment,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._natural import (
+    natural_key,
+)
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
+        Role,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit import (
+        Ask,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._ledger import (
+        Ledger,
+        Lot,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._weights import (
+        Weights,
+    )
+
+LARGEST = "largest"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Seat:
+    """One replica of a role and where it is; ``card`` and ``lot`` are -1 on the CPU."""
+
+    turn: int
+    replica: int
+    node: int
+    card: int = -1
+    lot: int = -1
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Turn:
+    """A role when its turn comes: what it asks, in which order it tries what fits, and what it got."""
+
+    number: int
+    role: Role
+    ask: Ask
+    memory_mib: int
+    groups: tuple[tuple[int, ...], ...] = ()
+    lots: tuple[int, ...] = ()
+    seats: list[Seat] = field(default_factory=list)
+    bound_hit: bool = False
+
+    @property
+    def missing(self) -> int:
+        """How many replicas have no place."""
+        return max(0, self.role.count - len(self.seats))
+
+
+def turn_order(roles: Iterable[Role]) -> list[Role]:
+    """Roles in the order in which they are placed."""
+    return sorted(roles, key=lambda role: (role.priority, role.name))
+
+
+def preference(role: Role, lot: Lot) -> tuple[float, tuple[int, int]]:
+    """The sort key of a lot for a role: the smaller, the better."""
+    size, cap = lot.shape.memory_gb, lot.shape.compute_cap
+    if role.prefer == LARGEST:
+        major, minor = cap or (0, 0)
+        return (-size if size is not None else 0.0, (-major, -minor))
+    return (size if size is not None else float("inf"), cap or (0, 0))
+
+
+def make_turn(number: int, role: Role, ask: Ask, memory_mib: int, ledger: Ledger) -> Turn:
+    """A role with the lots that fit it, grouped in order of preference."""
+    turn = Turn(number=number, role=role, ask=ask, memory_mib=memory_mib)
+    if not role.needs.gpu:
+        return turn
+    groups: dict[tuple[float, tuple[int, int]], list[int]] = {}
+    for at, lot in enumerate(ledger.lots):
+        if ledger.refusal(ask, at) is None:
+            groups.setdefault(preference(role, lot), []).append(at)
+    turn.groups = tuple(tuple(groups[key]) for key in sorted(groups))
+    turn.lots = tuple(lot for group in turn.groups for lot in group)
+    return turn
+
+
+class RolePlacer:
+    """Places roles on one ledger, and remembers who sits where so that a rescue can move them."""
+
+    def __init__(self, ledger: Ledger, turns: Sequence[Turn], weights: Weights, *, rescue: bool) -> None:
+        self.ledger = ledger
+        self.turns = turns
+        self.weights = weights
+        self.rescue = rescue
+        self.on: list[dict[int, list[Seat]]] = [{} for _lot in ledger.lots]
+        self.dead: set[int] = set()
+        self.moved = 0
+        self.claims_memory = any(turn.memory_mib for turn in turns)
+
+    def place(self, turn: Turn) -> None:
+        """Fill what a role still wants: free cards first, then a rescue, then the CPU."""
+        numbers = free_numbers(turn)
+        if turn.role.needs.gpu:
+            for group in turn.groups:
+                if not numbers:
+                    break
+                self._fill(turn, group, numbers)
+            while numbers and self.rescue and augment(self, turn, numbers):
+                continue
+        if numbers and (turn.role.cpu_fallback or not turn.role.needs.gpu):
+            self._fill_cpu(turn, numbers)
+        turn.seats.sort(key=lambda seat: seat.replica)
+
+    def sit(self, turn: Turn, replica: int, card: int, lot: int) -> Seat:
+        """Note a replica on a card that the ledger has already given out."""
+        seat = Seat(turn=turn.number, replica=replica, node=self.ledger.fleet.card_node[card], card=card, lot=lot)
+        turn.seats.append(seat)
+        self.on[lot].setdefault(turn.number, []).append(seat)
+        return seat
+
+    def reseat(self, turn: Turn, seat: Seat, card: int, lot: int) -> None:
+        """Move a replica to a card that the ledger has already given out; the card it leaves stays given out."""
+        ledger = self.ledger
+        if turn.memory_mib:
+            ledger.claim(seat.node, -turn.memory_mib)
+            ledger.claim(ledger.fleet.card_node[card], turn.memory_mib)
+        stack = self.on[seat.lot][turn.number]
+        if stack[-1] is seat:
+            stack.pop()
+        else:
+            stack.remove(seat)
+        seat.card, seat.lot, seat.node = card, lot, ledger.fleet.card_node[card]
+        self.on[lot].setdefault(turn.number, []).append(seat)
+        self.moved += 1
+
+    def pick(self, turn: Turn, lot: int, wanted: int) -> list[int]:
+        """The free cards of a lot that a role prefers, on nodes with the memory for them."""
+        ledger = self.ledger
+        cards: list[int] = []
+        for cell in self.cells_in_order(turn, (lot,)):
+            free = ledger.cell_free[cell]
+            if free:
+                room = self._room(turn, ledger.cell_node[cell], min(len(free), wanted - len(cards)))
+                cards.extend(free[: -room - 1 : -1])
+                if len(cards) >= wanted:
+                    break
+        return cards
+
+    def cells_in_order(self, turn: Turn, lots: tuple[int, ...]) -> Iterable[int]:
+        """The cells of equally preferred lots: nodes that hold the weights first, then the order of nodes."""
+        cells = self.ledger.pool(lots)
+        masks = {lot: self.weights.mask(turn.role, self.ledger.lots[lot].shape_number) for lot in lots}
+        if not any(masks.values()):
+            return cells
+        cell_lot, cell_node = self.ledger.cell_lot, self.ledger.cell_node
+        if len(lots) == 1:
+            mask = masks[lots[0]]
+            assert mask is not None  # noqa: S101 - any() above
+            held = [cell for cell in cells if mask[cell_node[cell]]]
+            rest = [cell for cell in cells if not mask[cell_node[cell]]] if len(held) < len(cells) else []
+        else:
+            is_held = {lot: mask or b"" for lot, mask in masks.items()}
+            flags = [bool(is_held[cell_lot[cell]]) and bool(is_held[cell_lot[cell]][cell_node[cell]]) for cell in cells]
+            held = [cell for cell, flag in zip(cells, flags, strict=True) if flag]
+            rest = [cell for cell, flag in zip(cells, flags, strict=True) if not flag]
+        return held + rest if held else cells
+
+    def _fill(self, turn: Turn, lots: tuple[int, ...], numbers: list[int]) -> None:
+        ledger = self.ledger
+        if not any(ledger.lot_free[lot] for lot in lots):
+            return
+        cell_free, cell_node, cell_lot = ledger.cell_free, ledger.cell_node, ledger.cell_lot
+        mixed = len(lots) > 1
+        empty = 0
+        bundle: list[int] = []
+        for cell in self.cells_in_order(turn, lots):
+            if not cell_free[cell]:
+                empty += 1
+                continue
+            if mixed:
+                if bundle and cell_node[bundle[0]] == cell_node[cell]:
+                    bundle.append(cell)
+                    continue
+                self._take_from(turn, bundle, numbers)
+                bundle = [cell]
+            else:
+                self._take_run(turn, cell, cell_lot[cell], numbers)
+            if not numbers:
+                break
+        if bundle and numbers:
+            self._take_from(turn, bundle, numbers)
+        if empty * 2 > len(ledger.pool(lots)):
+            ledger.shrink_pool(lots)
+
+    def _room(self, turn: Turn, node: int, wanted: int) -> int:
+        """How many of these the memory of a node allows."""
+        left = self.ledger.ram_left[node]
+        if not turn.memory_mib or left is None:
+            return wanted
+        return min(wanted, left // turn.memory_mib)
+
+    def _take_run(self, turn: Turn, cell: int, lot: int, numbers: list[int]) -> None:
+        ledger = self.ledger
+        free = ledger.cell_free[cell]
+        node = ledger.cell_node[cell]
+        wanted = min(len(free), len(numbers))
+        if turn.memory_mib:
+            wanted = self._room(turn, node, wanted)
+            if wanted <= 0:
+                return
+            ledger.claim(node, wanted * turn.memory_mib)
+        seats, number = turn.seats, turn.number
+        on = self.on[lot].setdefault(number, [])
+        for _ in range(wanted):
+            seat = Seat(turn=number, replica=numbers.pop(), node=node, card=free.pop(), lot=lot)
+            seats.append(seat)
+            on.append(seat)
+        ledger.lot_free[lot] -= wanted
+
+    def _take_from(self, turn: Turn, cells: list[int], numbers: list[int]) -> None:
+        """Take from several cells of one node in the order of card indices."""
+        ledger = self.ledger
+        if len(cells) == 1:
+            self._take_run(turn, cells[0], ledger.cell_lot[cells[0]], numbers)
+            return
+        for _ in range(sum(len(ledger.cell_free[cell]) for cell in cells)):
+            if not numbers or not self._room(turn, ledger.cell_node[cells[0]], 1):
+                return
+            cell = min((cell for cell in cells if ledger.cell_free[cell]), key=lambda cell: ledger.cell_free[cell][-1])
+            card = ledger.cell_free[cell].pop()
+            lot = ledger.cell_lot[cell]
+            ledger.lot_free[lot] -= 1
+            if turn.memory_mib:
+                ledger.claim(ledger.cell_node[cell], turn.memory_mib)
+            self.sit(turn, numbers.pop(), card, lot)
+
+    def cpu_nodes(self, turn: Turn) -> list[int]:
+        """Where a role may run without a card, in order: nodes without cards by size, then others where admitted."""
+        count, admitted = self.ledger.fleet.card_count, turn.role.needs.gpu_nodes
+        return [
+            node
+            for node in self.ledger.cpu_order
+            if (count[node] == 0 or (admitted and count[node])) and self.ledger.site_refusal(turn.ask, node) is None
+        ]
+
+    def _fill_cpu(self, turn: Turn, numbers: list[int]) -> None:
+        """Spread first: a node takes a second replica only when every node that can has one."""
+        ledger = self.ledger
+        held: dict[int, int] = {}
+        for seat in turn.seats:
+            if seat.card < 0:
+                held[seat.node] = held.get(seat.node, 0) + 1
+        nodes = [node for node in self.cpu_nodes(turn) if ledger.has_memory(node, turn.memory_mib)]
+        level = min((held.get(node, 0) for node in nodes), default=0)
+        while numbers and nodes:
+            left = []
+            for node in nodes:
+                if not ledger.has_memory(node, turn.memory_mib):
+                    continue
+                left.append(node)
+                if numbers and held.get(node, 0) <= level:
+                    ledger.claim(node, turn.memory_mib)
+                    held[node] = held.get(node, 0) + 1
+                    turn.seats.append(Seat(turn=turn.number, replica=numbers.pop(), node=node))
+            nodes = left
+            level += 1
+
+
+def free_numbers(turn: Turn) -> list[int]:
+    """The replica numbers that nobody sits on yet, the lowest last so that it is popped first."""
+    used = {seat.replica for seat in turn.seats}
+    return [number for number in range(turn.role.count - 1, -1, -1) if number not in used]
+
+
+def by_natural_name(names: Iterable[str]) -> list[str]:
+    """Names in natural order."""
+    return sorted(names, key=natural_key)
