@@ -10,7 +10,6 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    as_builtins,
     as_directories,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
@@ -18,6 +17,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load i
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._report import (
     list_problems,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import (
+    to_plain,
 )
 
 if t.TYPE_CHECKING:
@@ -28,9 +30,9 @@ def catalog_errors(catalog: t.Any, nodes: t.Any = None, *, warnings: bool = Fals
     if YAML_IMPORT_ERROR:
         raise AnsibleFilterError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
     try:
-        plain = as_builtins(catalog, "the catalog")
+        plain = to_plain(catalog, "the catalog")
         written = plain if isinstance(plain, dict) else as_directories(plain)
-        known = as_builtins(nodes or [], "the list of nodes")
+        known = to_plain(nodes or [], "the list of nodes")
     except TypeError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     return list_problems(written, nodes=known, warnings=bool(warnings))

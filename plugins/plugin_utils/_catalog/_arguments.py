@@ -117,6 +117,16 @@ def context_per_request(profile: Profile) -> Stated | None:
     return stated._replace(name=f"{stated.name} {stated.value}")
 
 
+def cache_tokens(model: Model, profile: Profile) -> int | None:
+    """Return the tokens for which the engine must have a cache: what the arguments say, else what the catalog says.
+
+    For llama.cpp that is the context of all parallel slots together.
+    """
+    options = OPTIONS.get(profile.engine, Options())
+    stated = stated_number(profile, options.context, options.context_env)
+    return stated.value if stated and stated.value else model.context_length
+
+
 def check_arguments(entry: Entry, keys: Keys, model: Model, profile: Profile) -> None:
     """Report arguments that contradict what the catalog says, or that are not the catalog's to give."""
     options = OPTIONS.get(profile.engine)

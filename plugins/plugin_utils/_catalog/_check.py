@@ -35,6 +35,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._engine
     VENDORS,
     engine_table,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._gpus import (
+    gpu_table,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
     ERROR,
     WARNING,
@@ -50,6 +53,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._rules 
     Rules,
     check_models,
     check_roles,
+    classes_of,
     node_labels,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._values import (
@@ -208,6 +212,7 @@ GPU_FIELDS: Mapping[str, Reader | None] = {
     "names": texts(text(None, "the name that the driver prints", limit=200), what="names"),
     "vendor": choice(VENDORS),
     "memory_gb": None,
+    "memory_mib": whole(1, 1 << 26, zero_is_unknown=True),
     "compute_cap": read_compute_cap,
     "pci_ids": texts(text(PCI_ID, "a PCI id"), what="PCI ids"),
     "mig": read_flag,
@@ -342,7 +347,8 @@ def examine_catalog(
     table = engine_table(engines)
     rules = Rules(
         engines=table,
-        gpus={gpu.name: gpu for gpu in gpus},
+        gpus=gpu_table(gpus),
+        seen=classes_of(nodes),
         labels=node_labels(nodes),
         complete="models" not in missing,
         open_engines=open_engines or "engines" in missing,

@@ -192,12 +192,13 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuClass:
-    """A class of cards that the catalog describes beside the shipped table; ``memory_gb`` lists its nominal sizes."""
+    """A class of cards; ``memory_gb`` lists its nominal sizes, ``memory_mib`` is what its tool prints."""
 
     name: str
     names: tuple[str, ...] = ()
     vendor: str = "nvidia"
     memory_gb: tuple[float, ...] = ()
+    memory_mib: int | None = None
     compute_cap: ComputeCap | None = None
     pci_ids: tuple[str, ...] = ()
     mig: bool = False

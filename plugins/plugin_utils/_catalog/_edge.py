@@ -3,25 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""The edge between Ansible's data and ours: what comes in is made of builtins once, before anything looks at it."""
+"""Where a catalog lies, as a playbook names it."""
 
 from __future__ import annotations
 
-import json
 import os
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
     shorten,
 )
-
-
-def as_builtins(value: t.Any, what: str) -> t.Any:
-    """Return the same data as plain dicts, lists, strings and numbers; keys become text."""
-    try:
-        return json.loads(json.dumps(value))
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise TypeError(f"{what} holds something that is no plain data: {shorten(str(exc), 200)}") from exc
 
 
 def as_directories(value: t.Any) -> list[str]:

@@ -10,18 +10,29 @@ A rule looks only at values that were read without an error, so that one mistake
 
 from __future__ import annotations
 
+import bisect
 import typing as t
 from dataclasses import replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._arguments import (
+    cache_tokens,
     check_arguments,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._engines import (
     SIMULATOR,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._gpus import (
+    most_mib,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
+    nearest,
     shown,
     suggest,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import (
+    LEAST_CONTEXT,
+    need_gib,
+    usable_gib,
 )
 
 if t.TYPE_CHECKING:
@@ -55,9 +66,21 @@ class Rules(t.NamedTuple):
 
     engines: Mapping[str, Engine]
     gpus: Mapping[str, GpuClass]
+    seen: frozenset[str]
     labels: Mapping[str, Mapping[str, str]]
     complete: bool
     open_engines: bool
+
+
+def classes_of(nodes: Iterable[t.Any]) -> frozenset[str]:
+    """Return the classes of the cards that these node profiles tell."""
+    found: set[str] = set()
+    for node in nodes:
+        cards = node.get("gpus") if isinstance(node, dict) else None
+        for card in cards if isinstance(cards, list) else ():
+            if isinstance(card, dict) and isinstance(name := card.get("gpu_class"), str):
+                found.add(name)
+    return frozenset(found)
 
 
 def node_labels(nodes: Iterable[t.Any]) -> dict[str, dict[str, str]]:
@@ -198,8 +221,8 @@ def _check_split(entry: Entry, keys: Keys, model: Model, profile: Profile, engin
 
 def _check_card(entry: Entry, keys: Keys, model: Model, profile: Profile, *, engine: Engine, rules: Rules) -> None:
     """Report a class of cards that engine, capability or memory rule out, where the class is known."""
-    card = rules.gpus.get(profile.gpu_class or "")
     at = (*keys, "gpu_class")
+    card = _card(entry, at, profile.gpu_class, rules)
     if card is None or not entry.good(at):
         return
     if card.vendor not in engine.vendors:
@@ -220,6 +243,47 @@ def _check_card(entry: Entry, keys: Keys, model: Model, profile: Profile, *, eng
     if share and largest and share > largest and entry.good(("vram_gb",), (*keys, "tp"), (*keys, "pp")):
         message = f"{share:g} GB per card is more than {card.name} has ({largest:g} GB)"
         entry.error("cannot_run", at, message, "a larger class of cards, or a larger tp")
+    elif entry.good(("memory",), (*keys, "tp"), (*keys, "pp"), (*keys, "args")):
+        _check_memory(entry, keys, model, profile, engine=engine, card=card)
+
+
+def _card(entry: Entry, keys: Keys, name: str | None, rules: Rules) -> GpuClass | None:
+    """Return what is known of a class; a class of which nothing is known may be real, so that is a warning."""
+    if name is None:
+        return None
+    card = rules.gpus.get(name)
+    if card is None and name not in rules.seen:
+        meant = nearest(name, rules.gpus)
+        remedy = f"did you mean {meant}?" if meant else "describe it in gpus.yaml, or name one that the table has"
+        entry.warn("unknown_class", keys, f"nothing is known of cards of class {shown(name)}", remedy)
+    return card
+
+
+def _check_memory(entry: Entry, keys: Keys, model: Model, profile: Profile, *, engine: Engine, card: GpuClass) -> None:
+    """Report a context that weights and overhead leave no room for on a card of this class."""
+    tokens, mib = cache_tokens(model, profile), most_mib(card)
+    if not tokens or not mib or model.memory is None or model.memory.weights_gib is None:
+        return
+
+    def need(context: int) -> float:
+        return need_gib(facts, context=context, tp=profile.tp, pp=profile.pp) or 0.0
+
+    facts = model.memory
+    have = usable_gib(
+        mib,
+        utilisation=engine.utilisation,
+        overhead_gib=engine.overhead_gib,
+        overhead_large_gib=engine.overhead_large_gib,
+    )
+    if need(tokens) <= have:
+        return
+    wanted = f"{need(tokens):.1f} GiB a card with a context of {tokens}"
+    message = f"{model.name} needs {wanted}, but {engine.name} may use {max(0.0, have):.1f} GiB of {card.name}"
+    most = bisect.bisect_right(range(tokens), have, key=need) - 1 if need(0) <= have else 0
+    remedy = "a larger class of cards, or a larger tp"
+    if most >= LEAST_CONTEXT:
+        remedy = f"the largest context here is {most // 256 * 256}; or {remedy}"
+    entry.error("cannot_run", (*keys, "gpu_class"), message, remedy)
 
 
 def _window_text(engine: Engine, quantization: str | None) -> str:
@@ -437,10 +501,10 @@ def _check_needs_engine(entry: Entry, role: Role, engine: Engine, rules: Rules) 
         most = f"{format_cap(engine.max_cc)}, the most that {engine.name} runs on"
         message = f"min_cc {format_cap(needs.min_cc)} is above {most}"
         entry.error("cannot_run", ("needs", "min_cc"), message, "lower min_cc, or use another engine")
-    card = rules.gpus.get(needs.gpu_class or "")
+    at: Keys = ("needs", "gpu_class")
+    card = _card(entry, at, needs.gpu_class, rules)
     if card is None:
         return
-    at: Keys = ("needs", "gpu_class")
     cap = card.compute_cap
     if needs.vendor and card.vendor != needs.vendor:
         message = f"{card.name} is a card of {card.vendor}, but vendor is {needs.vendor}"
