@@ -4,13 +4,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-# Makes .venv with what the named requirements file lists (requirements.txt) and lets it find this checkout as the
-# collection knaster.inventory. PYTHON names the interpreter (python3.11).
+# Makes a virtual environment with what the named requirements file lists (requirements.txt) and lets it find this checkout
+# as the collection knaster.inventory. PYTHON names the interpreter (python3.11), VENV the folder (.venv).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-"${PYTHON:-python3.11}" -m venv .venv
-.venv/bin/pip install --quiet --disable-pip-version-check --requirement "${1:-requirements.txt}"
-mkdir -p .venv/collections/ansible_collections/knaster
-ln -sfn "$PWD" .venv/collections/ansible_collections/knaster/inventory
-site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-echo "$PWD/.venv/collections" > "$site/knaster_inventory.pth"
+venv=${VENV:-.venv}
+"${PYTHON:-python3.11}" -m venv "$venv"
+"$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "${1:-requirements.txt}"
+mkdir -p "$venv/collections/ansible_collections/knaster"
+ln -sfn "$PWD" "$venv/collections/ansible_collections/knaster/inventory"
+site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+echo "$(cd "$venv" && pwd)/collections" > "$site/knaster_inventory.pth"

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import typing as t
 
 DEFAULT_TIMEOUT = 20
@@ -27,6 +28,8 @@ _BEGIN = re.compile(r"^@([A-Za-z0-9]{1,64}) begin knaster-gather (\d+)\s*$")
 _NAME = re.compile(r"^[a-z][a-z0-9_]{0,40}$")
 _STATUS = frozenset(("ok", "absent", "failed", "timeout", "stuck"))
 _VERSION = 1
+# The script has fewer commands than this, and each of them ends at its limit.
+_MOST_COMMANDS = 20
 
 SCRIPT = r"""
 # knaster.inventory gather: prints what this node is; changes nothing.
@@ -258,6 +261,22 @@ def build_script(*, token: str = DEFAULT_TOKEN, timeout: int = DEFAULT_TIMEOUT) 
     :param timeout: seconds that any one command may take
     """
     return f"KNASTER_TOKEN={shlex.quote(token)} KNASTER_TIMEOUT={int(timeout)}\n{SCRIPT}"
+
+
+def run_script(timeout: int = DEFAULT_TIMEOUT) -> bytes:
+    """Run the script where this runs and return what it printed.
+
+    :raises subprocess.TimeoutExpired: when the shell itself does not come to its end
+    """
+    most = timeout * _MOST_COMMANDS
+    with subprocess.Popen(
+        ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as shell:
+        try:
+            return shell.communicate(build_script(timeout=timeout).encode(), most)[0]
+        except subprocess.TimeoutExpired:
+            shell.kill()
+            raise
 
 
 def read_answer(text: str, *, token: str | None = None) -> dict[str, Output]:

@@ -91,9 +91,12 @@ options:
     type: dict
 extends_documentation_fragment:
   - knaster.inventory._attributes
+  - knaster.inventory._attributes.action
   - knaster.inventory._attributes.facts
   - knaster.inventory._attributes.info_module
 attributes:
+  action:
+    support: full
   async:
     support: full
     details:
@@ -252,16 +255,13 @@ import subprocess
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.knaster.inventory.plugins.module_utils._gather import (
     GatherError,
-    build_script,
     read_answer,
+    run_script,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import (
     NODE_ARGUMENT_SPEC,
     profile_from_outputs,
 )
-
-# The script has fewer commands than this, and each of them ends at its limit.
-_MOST_COMMANDS = 20
 
 
 def main() -> None:
@@ -269,8 +269,7 @@ def main() -> None:
     timeout = module.params.pop("timeout")
     saved = module.params.pop("answer")
     try:
-        answer = read_file(saved) if saved else run_script(timeout)
-        outputs = read_answer(answer.decode("utf-8", "replace"))
+        outputs = read_answer((read_file(saved) if saved else run_script(timeout)).decode("utf-8", "replace"))
     except (GatherError, OSError, subprocess.TimeoutExpired) as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, ansible_facts={"knaster_node": profile_from_outputs(outputs, **module.params)})
@@ -279,17 +278,6 @@ def main() -> None:
 def read_file(path: str) -> bytes:
     with open(path, "rb") as stream:
         return stream.read()
-
-
-def run_script(timeout: int) -> bytes:
-    with subprocess.Popen(
-        ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as shell:
-        try:
-            return shell.communicate(build_script(timeout=timeout).encode(), timeout * _MOST_COMMANDS)[0]
-        except subprocess.TimeoutExpired:
-            shell.kill()
-            raise
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.module_utils._gather import read_answer
@@ -15,7 +16,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._node_profile im
 
 ROOT = Path(__file__).parents[3]
 spec = importlib.util.spec_from_file_location("make_examples", ROOT / "tools/make_examples.py")
-make_examples = importlib.util.module_from_spec(spec)
+make_examples = sys.modules["make_examples"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(make_examples)
 
 
