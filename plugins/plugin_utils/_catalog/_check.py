@@ -477,9 +477,9 @@ def _read_model(entry: Entry, raw: dict[str, t.Any]) -> Model:
         if "engines" not in values and entry.good(("engines",)):
             values["engines"] = tuple(dict.fromkeys(profile.engine for profile in profiles))
     elif raw.get("engines") is None:
-        entry.error("missing", ("engines",), "a model without profiles needs engines", "such as engines: [vllm]")
+        entry.error("incomplete", ("engines",), "a model without profiles needs engines", "such as engines: [vllm]")
     elif entry.good(("engines",)) and not values["engines"]:
-        entry.error("missing", ("engines",), "no engine can serve this model", "such as engines: [vllm]")
+        entry.error("incomplete", ("engines",), "no engine can serve this model", "such as engines: [vllm]")
     if raw.get("scaling") is not None:
         values["scaling"] = _read_scaling(entry, raw["scaling"])
     if raw.get("slo") is not None:
@@ -549,7 +549,7 @@ def _read_scaling(entry: Entry, raw: t.Any) -> Scaling | None:
 def _check_idle(entry: Entry, keys: Keys, seconds: int | None) -> None:
     if seconds is not None and seconds < MIN_IDLE_SECONDS:
         message = f"an idle timeout of {seconds}s would unload a model between two requests"
-        entry.error("wrong_value", keys, message, "at least 1m; leave it out to keep the model loaded")
+        entry.error("too_short", keys, message, "at least 1m; leave it out to keep the model loaded")
 
 
 _ROLE_REQUIRED = {

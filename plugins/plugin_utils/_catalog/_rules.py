@@ -146,7 +146,7 @@ def _check_model(entry: Entry, model: Model, rules: Rules) -> None:
         entry.error("arithmetic", ("memory", "kv_heads"), message, f"one of {_divisors(heads)}")
     if model.profiles and not model.source and entry.good(("source",)):
         message = "a model with profiles needs a source"
-        entry.error("missing", ("source",), message, "a path to the weights or a hub id, such as source: org/name")
+        entry.error("incomplete", ("source",), message, "a path to the weights or a hub id, such as source: org/name")
     for index, profile in enumerate(model.profiles):
         keys: Keys = ("profiles", index)
         if engine := _engine(entry, (*keys, "engine"), profile.engine, rules):
@@ -194,7 +194,7 @@ def _check_profile(entry: Entry, keys: Keys, model: Model, profile: Profile, *, 
         if not engine.cpu and entry.good((*keys, "gpu_class")):
             able = ", ".join(name for name, other in rules.engines.items() if other.cpu)
             message = f"{engine.name} needs a card, but the profile names no gpu_class"
-            entry.error("missing", (*keys, "gpu_class"), message, f"name the gpu_class, or use one of {able}")
+            entry.error("incomplete", (*keys, "gpu_class"), message, f"name the gpu_class, or use one of {able}")
     else:
         _check_split(entry, keys, model, profile, engine)
         _check_card(entry, keys, model, profile, engine=engine, rules=rules)
@@ -314,7 +314,7 @@ def _check_scaling(entry: Entry, model: Model) -> None:
     if model.scaling.max > 0 and not model.profiles:
         key = "min" if model.scaling.min else "max"
         message = f"scaling asks for {model.scaling.max} replica(s), but there is no profile to run one"
-        entry.error("missing", ("scaling", key), message, "add a profile, or write min: 0 and max: 0")
+        entry.error("incomplete", ("scaling", key), message, "add a profile, or write min: 0 and max: 0")
 
 
 def _check_notes(entry: Entry, model: Model) -> None:

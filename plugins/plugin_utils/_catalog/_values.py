@@ -249,6 +249,8 @@ def duration(*, milliseconds: bool = False, high: int = 366 * 86400) -> Callable
             if total % 1000 and not milliseconds:
                 raise WrongValueError(f"{shown(value)} is not a whole number of seconds", f"write it such as {sample}")
             value = total if milliseconds else total // 1000
+        elif isinstance(value, float) and value.is_integer():
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise WrongValueError(f"{shown(value)} is not a duration", f"write it such as {sample}")
         if not 0 <= value <= limit:

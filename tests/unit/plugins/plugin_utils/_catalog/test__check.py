@@ -93,8 +93,8 @@ TEST_MODEL_ERRORS: list[tuple[str, t.Any, str]] = [
     ("fallback to own alias", [model(aliases=["x"], fallbacks=["x"])],
      "models[0].fallbacks[0] (model chat): fallbacks go round in a circle: chat -> chat; take"),
     ("fallback circle", [model(fallbacks=["b"]), model(name="b", fallbacks=["c"]), model(name="c", aliases=["d"], fallbacks=["chat"])],
-     "models[0].fallbacks[0] (model chat): fallbacks go round in a circle: chat -> b -> c -> chat "
-     "(models[0].fallbacks[0], models[1].fallbacks[0], models[2].fallbacks[0])"),
+     ("models[0].fallbacks[0] (model chat): fallbacks go round in a circle: chat -> b -> c -> chat "
+     "(models[0].fallbacks[0], models[1].fallbacks[0], models[2].fallbacks[0])")),
     ("fallback of another kind", [model(fallbacks=["e"]), model(name="e", kind="embedding")],
      "models[0].fallbacks[0] (model chat): a model of kind llm can not fall back to e, of kind embedding"),
     ("context_length", [model(context_length=40000)],
@@ -170,16 +170,16 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
      "models[0].profiles[0].gpu_class (model chat): chat needs 23.3 GiB a card with a context of 32768, but vllm may use"),
     ("args text", [served({"args": "--max-model-len 1"})], "models[0].profiles[0].args (model chat): expected a list of words of a command line"),
     ("args two words", [served({"args": ["--max-model-len 8192"]})],
-     'models[0].profiles[0].args[0] (model chat): "--max-model-len 8192" is two words in one item; the engine would read them as one; '
-     'an item for each word: ["--max-model-len", "8192"]'),
+     ('models[0].profiles[0].args[0] (model chat): "--max-model-len 8192" is two words in one item; the engine would read them as one; '
+     'an item for each word: ["--max-model-len", "8192"]')),
     ("args truth", [served({"args": ["--x", True]})], "models[0].profiles[0].args[1] (model chat): expected one word of a command line, found true"),
     ("args context above", [served({"args": ["--max-model-len", 65536]})],
      "models[0].profiles[0].args[1] (model chat): --max-model-len 65536 is 65536 per request, more than the 32768 that the model supports"),
     ("args context below", [served({"args": ["--max_model_len=8K"]}, context_length=16384)],
      "models[0].profiles[0].args[0] (model chat): --max-model-len 8192 is 8192 per request, less than context_length 16384"),
     ("llama.cpp slots", [served({"engine": "llamacpp", "args": ["--ctx-size", "8192", "--parallel", "4"]}, context_length=8192)],
-     "models[0].profiles[0].args[1] (model chat): --ctx-size 8192 over 4 slots is 2048 per request, less than context_length 8192; "
-     "give the engine more, or write context_length: 2048"),
+     ("models[0].profiles[0].args[1] (model chat): --ctx-size 8192 over 4 slots is 2048 per request, less than context_length 8192; "
+     "give the engine more, or write context_length: 2048")),
     ("llama.cpp environment", [served({"engine": "llamacpp", "env": {"LLAMA_ARG_CTX_SIZE": 8192, "LLAMA_ARG_N_PARALLEL": 2}}, context_length=8192)],
      "models[0].profiles[0].env.LLAMA_ARG_CTX_SIZE (model chat): LLAMA_ARG_CTX_SIZE 8192 over 2 slots is 4096 per request"),
     ("args tp", [served({"args": ["-tp", "2"]})], "models[0].profiles[0].args[1] (model chat): -tp 2 contradicts tp 1 of the profile; leave it out"),
@@ -405,8 +405,10 @@ def test_own_engines_and_classes() -> None:
     assert good.catalog.engines["mine"].min_cc == (8, 6)
     wrong = served({"engine": "mine", "gpu_class": "card"}, engines=["mine"])
     assert errors_of([wrong], engines=engines, gpus=gpus) == [
-        "models[0].profiles[0].gpu_class (model chat): mine does not run on card (compute capability 8.0); "
-        "it needs at least 8.6"
+        (
+            "models[0].profiles[0].gpu_class (model chat): mine does not run on card (compute capability 8.0); "
+            "it needs at least 8.6"
+        )
     ]
 
 
