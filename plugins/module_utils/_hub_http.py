@@ -110,12 +110,13 @@ def ask_hub(hub: Hub, limits: Limits, work: t.Callable[[Client], _T]) -> _T:
     """
     client = Client(hub, limits)
     results: t.List[_T] = []
-    errors: t.List[SourceError] = []
+    errors: t.List[Exception] = []
 
     def run() -> None:
         try:
             results.append(work(client))
-        except SourceError as exc:
+        except Exception as exc:  # noqa: BLE001
+            # Raised again in the thread that waits, where somebody can see it.
             errors.append(exc)
 
     thread = threading.Thread(target=run, daemon=True)
