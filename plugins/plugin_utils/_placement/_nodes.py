@@ -18,6 +18,13 @@ import hashlib
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.knaster.inventory.plugins.module_utils._gpu_models import (
+    find,
+    nominal_memory_gb,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._gpu_models import (
+    gpu_class as gpu_class_of,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._natural import (
     natural_key,
 )
@@ -424,17 +431,21 @@ class _Reader:
         except ValueError:
             self.errors.append(f"{where}: compute_cap is written like 8.9, this is {cap!r}.")
             compute_cap = None
+        # A profile written by hand may leave out what the table of cards knows by name.
+        model = find(name=name, memory_mib=_whole(mib), memory_gb=_whole(size_gb)) if name else None
+        if compute_cap is None and cap is None and model is not None:
+            compute_cap = model.compute_cap
         if size_gb is None and mib is not None:
-            size_gb = int(mib / 1024 + 0.5)
+            size_gb = nominal_memory_gb(name, None, int(mib))
         if mib is None and size_gb is not None:
-            mib = int(size_gb * 1024 * _PRINTED_SHARE)
+            mib = model.printed_mib if model is not None and model.printed_mib else int(size_gb * 1024 * _PRINTED_SHARE)
         shape = Shape(
-            gpu_class=gpu_class or class_of_name(name),
+            gpu_class=gpu_class or gpu_class_of(name, memory_mib=_whole(mib), memory_gb=_whole(size_gb)),
             memory_gb=size_gb,
             memory_mib=mib,
             reserved_mib=reserved,
             compute_cap=compute_cap,
-            vendor=vendor or _vendor_of_name(name),
+            vendor=vendor or (model.vendor if model is not None else _vendor_of_name(name)),
             mig=bool(mig),
         )
         number = self.shape_numbers.get(shape)
@@ -544,13 +555,8 @@ def label_text(value: t.Any) -> str:
     return str(value)
 
 
-def class_of_name(name: str | None) -> str | None:
-    """The GPU class of a card's name, for profiles written by hand."""
-    if not name:
-        return None
-    words = name.lower().replace("(", " ").replace(")", " ").replace("/", " ").replace("-", " ").split()
-    kept = [word for word in words if word not in ("nvidia", "amd", "intel", "corporation", "generation", "graphics")]
-    return "-".join(kept) or None
+def _whole(size: Number | None) -> int | None:
+    return None if size is None else int(size)
 
 
 def _vendor_of_name(name: str | None) -> str | None:
