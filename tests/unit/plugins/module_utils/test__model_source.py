@@ -493,7 +493,8 @@ def test_a_token_file_that_is_of_no_use(tmp_path, content):
 
 def write(path, size=10):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"x" * size)
+    with path.open("wb") as stream:
+        stream.truncate(size)
 
 
 def check_path(path, limits=PATIENT):
