@@ -24,7 +24,7 @@ from dataclasses import dataclass
 # How far a card's printed memory may be from its nominal size: error correction takes a sixteenth.
 _TOLERANCE = 0.08
 
-# Class, compute capability, GB, MiB as printed, M for MIG-capable or U for memory shared with the host | PCI device ids,
+# Class, compute capability, GB, MiB as printed, M for MIG-capable or U for memory shared with the host | PCI devices,
 # with the board after a slash where the chip alone does not tell | names. A dash is not known or does not apply.
 _NVIDIA = """
 a10                          8.6  24  23028 - | 2236            | NVIDIA A10
@@ -293,7 +293,7 @@ def gpu_class(
         return model.gpu_class
     if not name or candidates(name=name, pci_id=pci_id, subsystem_id=subsystem_id):
         return None
-    return slug(name)
+    return slug(name) or None
 
 
 def is_known(name: t.Optional[str] = None, *, pci_id: t.Optional[str] = None) -> bool:

@@ -84,7 +84,7 @@ def parse_table(
         # A row that is drawn below another is a part of it; one with a gap can not be told apart by blanks.
         if _TREE.match(line) or len(fields) != len(header):
             continue
-        device = _device({key.lower(): value for key, value in zip(header, fields)})  # noqa: B905
+        device = _device({key.lower(): value for key, value in zip(header, fields)})
         if device:
             devices.append(device)
     return devices

@@ -187,7 +187,7 @@ def _topology(values: _Values) -> t.Tuple[t.Optional[int], t.Optional[int]]:
         return sockets, total or None
     clusters = [_integer([text]) for text in values.get("clusters", ())]
     if per_cluster and len(per_cluster) == len(clusters) and None not in per_cluster + clusters:
-        total = sum(t.cast("int", cores) * t.cast("int", count) for cores, count in zip(per_cluster, clusters))  # noqa: B905
+        total = sum(t.cast("int", cores) * t.cast("int", count) for cores, count in zip(per_cluster, clusters))
         return sockets, total or None
     return sockets, None
 

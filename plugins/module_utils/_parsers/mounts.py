@@ -55,7 +55,7 @@ def parse(text: str) -> t.List[Mount]:
     for line in text.replace("\r\n", "\n").split("\n"):
         fields = _BLANKS.split(line.strip(" \t"))
         # device, path, type, options and two numbers; blanks inside a field are written as octal escapes
-        if len(fields) < 4 or not fields[1].startswith("/"):
+        if len(fields) != 6 or not fields[1].startswith("/") or not (fields[4] + fields[5]).isdigit():
             continue
         source, path, fstype = (_unescape(field) for field in fields[:3])
         mounts.append(Mount(source, path, fstype, tuple(_unescape(fields[3]).split(","))))

@@ -363,7 +363,7 @@ def _card(columns: t.Sequence[str], fields: t.List[str], *, lenient: bool) -> t.
     # Without a number in front a short row can not be told from a sentence with commas.
     if is_short and (columns[0] != "index" or len(fields) < 2 or not _INTEGER.fullmatch(fields[0])):
         return None
-    row = dict(zip(columns, fields))  # noqa: B905
+    row = dict(zip(columns, fields))
     values = {column: _VALUES[column](text) for column, text in row.items() if column in _VALUES}
     doubts = {column: _no_value(text) for column, text in row.items() if values.get(column) is None}
     unreadable = [column for column in values if values[column] is None and doubts[column] is None]

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.meminfo import MemInfo, parse
+
+TEST_PARSE = [
+    pytest.param("MemTotal:       65842524 kB\n", MemInfo(65842524), id="one line"),
+    pytest.param(
+        "MemTotal:  125508468 kB\nMemFree: 1 kB\nMemAvailable: 121737812 kB\n",
+        MemInfo(125508468, 121737812),
+        id="usual",
+    ),
+    pytest.param("MemTotal: 16384 kB\r\nMemAvailable: 8192 kB", MemInfo(16384, 8192), id="CRLF, no final newline"),
+    pytest.param(
+        "        total:    used:    free:\nMem:  260579328 136073216 124506112\nMemTotal:   254472 kB\n",
+        MemInfo(254472),
+        id="table of an old kernel first",
+    ),
+    pytest.param(
+        "MemTotal: 264026876 kB\nHugePages_Total:    2048\nHugepagesize:  2048 kB\n",
+        MemInfo(264026876, hugepages_total=2048, hugepagesize_kb=2048),
+        id="huge pages",
+    ),
+    pytest.param("MemTotal: 100 kB\nMemAvailable: many kB\n", MemInfo(100), id="a value that is no number"),
+    pytest.param("MemTotal: 100 kB\nMemTotal: 200 kB\n", MemInfo(100), id="the first counts"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TEST_PARSE)
+def test_parse(text: str, expected: MemInfo) -> None:
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "MemFree: 1 kB\n",
+        "MemTotal: 0 kB\n",
+        "MemTotal: lots kB\n",
+        "MemTotal: -5 kB\n",
+        "cat: /proc/meminfo: No such file\n",
+    ],
+)
+def test_errors(text: str) -> None:
+    with pytest.raises(ParseError, match=r"^/proc/meminfo: there is no total amount of memory") as caught:
+        parse(text)
+    assert caught.value.code == "no_memtotal"
