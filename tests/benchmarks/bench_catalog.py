@@ -18,7 +18,6 @@ import typing as t
 from pathlib import Path
 
 import yaml
-
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     read_catalog,
 )

@@ -238,6 +238,9 @@ WINDOW_FIELDS: Mapping[str, Reader | None] = {"min_cc": read_compute_cap, "max_c
 DEFAULTS_FIELDS: Mapping[str, Reader | None] = {"idle_timeout": duration()}
 
 MAX_ENTRIES = 100_000
+MAX_KEYS = 200
+# Whoever has more mistakes than this made one in another place; what is left is not looked at.
+MAX_PROBLEMS = 1000
 MAX_SLOTS = 64
 MIN_IDLE_SECONDS = 60
 
@@ -250,16 +253,21 @@ class CheckedCatalog:
     warnings: tuple[Problem, ...] = ()
 
 
+class _TooManyError(Exception):
+    """More problems than anybody reads."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Entry:
     """One entry while it is checked: it collects problems and remembers which keys can not be relied on."""
 
     section: str
-    index: int
+    index: int | None
     label: str
     origin: Origin | None = None
     problems: list[Problem] = field(default_factory=list)
     failed: set[Keys] = field(default_factory=set)
+    left: list[int] = field(default_factory=lambda: [MAX_PROBLEMS])
 
     def error(self, code: str, keys: Keys, message: str, remedy: str, *, key: bool = False) -> None:
         """Add an error at these keys."""
@@ -281,6 +289,9 @@ class Entry:
         return str(self.origin.place(keys)) if self.origin else format_path(self.section, self.index, keys)
 
     def _add(self, severity: str, code: str, keys: Keys, message: str, remedy: str, *, key: bool = False) -> None:
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            raise _TooManyError
         place = self.origin.place(keys, key=key) if self.origin else None
         self.problems.append(
             Problem(
@@ -337,9 +348,40 @@ def examine_catalog(
     ``missing`` names sections of which a part could not be read at all: nothing is reported as an unknown name because
     of them.
     """
-    problems: list[Problem] = []
     everything: list[Entry] = []
-    entries = {name: list(_entries(name, sections.get(name), places or {}, problems, everything)) for name in SECTIONS}
+    problems: list[Problem] = []
+    catalog = Catalog()
+    try:
+        catalog = _examine(
+            sections,
+            problems,
+            everything,
+            places=places or {},
+            missing=missing,
+            nodes=nodes,
+            open_engines=open_engines,
+        )
+    except _TooManyError:
+        message = "there are so many mistakes that the rest was not looked at"
+        remedy = "correct these first"
+        problems.append(Problem(severity=ERROR, code="too_much", path="", message=message, remedy=remedy))
+    for entry in everything:
+        problems += sorted(entry.problems, key=_by_place)
+    return catalog, problems
+
+
+def _examine(
+    sections: Mapping[str, t.Any],
+    problems: list[Problem],
+    everything: list[Entry],
+    *,
+    places: Places,
+    missing: Collection[str],
+    nodes: Sequence[t.Any],
+    open_engines: bool,
+) -> Catalog:
+    left = [MAX_PROBLEMS]
+    entries = {name: list(_entries(name, sections.get(name), places, problems, everything, left)) for name in SECTIONS}
     gpus = [gpu for entry, raw in entries["gpus"] if (gpu := _read_gpu(entry, raw))]
     engines = [engine for entry, raw in entries["engines"] if (engine := _read_engine(entry, raw))]
     for name in ("gpus", "engines"):
@@ -356,12 +398,9 @@ def examine_catalog(
     models = [(entry, _read_model(entry, raw)) for entry, raw in entries["models"]]
     names = check_models(models, rules)
     resolved = check_roles([(entry, _read_role(entry, raw)) for entry, raw in entries["roles"]], names, rules)
-    catalog = Catalog(
+    return Catalog(
         models=tuple(model for _entry, model in models), roles=tuple(resolved), gpus=tuple(gpus), engines=table
     )
-    for entry in everything:
-        problems += sorted(entry.problems, key=_by_place)
-    return catalog, problems
 
 
 def _by_place(problem: Problem) -> tuple[int, int]:
@@ -376,7 +415,7 @@ def check_defaults(raw: t.Any, entry: Entry) -> dict[str, t.Any]:
 
 
 def _entries(
-    section: str, raw: t.Any, places: Places, problems: list[Problem], everything: list[Entry]
+    section: str, raw: t.Any, places: Places, problems: list[Problem], everything: list[Entry], left: list[int]
 ) -> Iterable[tuple[Entry, dict[str, t.Any]]]:
     """Yield the entries of a section that are maps; report the others."""
     if raw is None:
@@ -397,6 +436,7 @@ def _entries(
             index=index,
             label=f"{kind} {shown(name)[1:-1]}" if isinstance(name, str) and name else f"{kind} without a name",
             origin=origins[index] if index < len(origins) else None,
+            left=left,
         )
         everything.append(entry)
         if isinstance(item, dict):
@@ -420,6 +460,9 @@ def _record(
     values: dict[str, t.Any] = {}
     if not isinstance(raw, dict):
         entry.error("wrong_type", keys, f"expected a map, found {shown(raw)}", f"write {what} as a map")
+        return values
+    if len(raw) > MAX_KEYS:
+        entry.error("wrong_type", keys, f"{len(raw)} keys are too many for {what}", "check what this is")
         return values
     meant: set[str | None] = set()
     for key, value in raw.items():

@@ -52,7 +52,7 @@ if t.TYPE_CHECKING:
         Catalog,
     )
 
-MAX_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 40
 # What aliases may add to a file, in nodes; a node takes at least one character where it is written out.
 MAX_ADDED_NODES = 50_000
@@ -73,7 +73,7 @@ class NodeOrigin:
     """Where an entry stands: the file, its index in the file's list, and the YAML node that knows the rest."""
 
     file: str
-    index: int
+    index: int | None
     node: Node
 
     def place(self, keys: Keys, *, key: bool = False) -> Place:
@@ -414,8 +414,8 @@ class _Document:
                 keys[key] = value_node
         try:
             if "defaults" in keys:
-                origin = NodeOrigin(self.file, 0, keys["defaults"])
-                entry = Entry(section="defaults", index=0, label="of the models", origin=origin)
+                origin = NodeOrigin(self.file, None, keys["defaults"])
+                entry = Entry(section="defaults", index=None, label="of the models", origin=origin)
                 defaults = check_defaults(self._build(keys["defaults"], 1) or {}, entry)
                 self.problems += entry.problems
             node = keys.get(section)

@@ -38,8 +38,8 @@ class Origin(t.Protocol):
     """Where one entry of a list stands: its index in its own file, and the place of anything inside it."""
 
     @property
-    def index(self) -> int:
-        """The index of the entry in the list of its file."""
+    def index(self) -> int | None:
+        """The index of the entry in the list of its file; None where it stands in no list."""
 
     def place(self, keys: Keys, *, key: bool = False) -> Place:
         """Return the place of the value (or of its key) at these keys, or of the nearest thing that exists."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import _check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
     examine_catalog,
