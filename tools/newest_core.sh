@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Runs the tests and the shipped example on the newest ansible-core, where a Python that it takes is here, and holds that
+# the plan file is the same to the byte.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for bin in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin; do
+  [ ! -d "$bin" ] || PATH=$bin:$PATH
+done
+python=
+for version in 3.14 3.13; do
+  if "python$version" -c '' 2>/dev/null; then
+    python=python$version
+    break
+  fi
+done
+if [ -z "$python" ]; then
+  echo "no Python for the newest ansible-core here"
+  exit 0
+fi
+VENV=.venv-newest PYTHON=$python tools/setup.sh requirements-dev.txt
+.venv-newest/bin/ansible --version
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+root=$PWD
+for venv in .venv .venv-newest; do
+  mkdir "$out/$venv"
+  cd "$out/$venv"
+  "$root/$venv/bin/ansible-playbook" -i "$root/examples/rack/inventory.yml" knaster.inventory.site >run.log || {
+    cat run.log
+    exit 1
+  }
+done
+cd "$root"
+cmp "$out/.venv/knaster/plan.yml" "$out/.venv-newest/knaster/plan.yml"
+.venv-newest/bin/python -m pytest -q --override-ini=cache_dir=.venv-newest/pytest_cache
