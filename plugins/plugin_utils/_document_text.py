@@ -13,6 +13,7 @@ Each entry is written as JSON, which is YAML too: it is fast to write and to rea
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
 try:
@@ -25,9 +26,19 @@ if t.TYPE_CHECKING:
 
 _HEADER = "---\n"
 
+# Words that need no quotes, but for those that YAML 1.1 takes for something else than text.
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+_YAML_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+# Characters that JSON may hold and YAML may not, or takes for line breaks.
+_NOT_IN_YAML = re.compile(
+    "[^\\x20-\\x7e\\xa0-\\u2027\\u202a-\\ud7ff\\ue000-\\ufefe\\uff00-\\ufffd\\U00010000-\\U0010ffff]"
+)
+
 
 def dump_document(document: Mapping[str, t.Any]) -> str:
     """Return a document as text; keys keep their order, and equal documents give equal bytes."""
+    if not document:
+        return _HEADER + "{}\n"
     lines = [_HEADER]
     for key, value in document.items():
         if isinstance(value, list) and value:
@@ -39,13 +50,14 @@ def dump_document(document: Mapping[str, t.Any]) -> str:
 
 
 def _dump(value: t.Any) -> str:
-    if isinstance(value, str) and value.isidentifier() and value.islower() and value not in _YAML_WORDS:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _YAML_WORDS:
         return value
-    return json.dumps(value, ensure_ascii=True, allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return text if text.isascii() and "\x7f" not in text else _NOT_IN_YAML.sub(_escape, text)
 
 
-# What YAML 1.1 takes for something else than text.
-_YAML_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
 
 
 class DocumentError(ValueError):
@@ -80,21 +92,34 @@ def _load_lines(text: str) -> dict[str, t.Any]:
         raise ValueError("not of this form")
     document: dict[str, t.Any] = {}
     entries: list[t.Any] | None = None
-    decode = json.JSONDecoder().decode
-    for line in text[len(_HEADER) :].splitlines():
+    decoder = json.JSONDecoder()
+    for line in text[len(_HEADER) :].rstrip("\n").split("\n"):
         if line.startswith("  - ") and entries is not None:
-            entries.append(_scalar(line[4:], decode))
+            entries.append(_value(line[4:], decoder))
             continue
-        key, colon, value = line.partition(":")
-        if not colon or line[:1] in (" ", "#"):
-            raise ValueError("not of this form")
-        if value:
+        key, rest = _key(line, decoder)
+        if rest:
             entries = None
-            document[_scalar(key, decode)] = _scalar(value.strip(), decode)
+            document[key] = _value(rest[1:], decoder)
         else:
-            entries = document[_scalar(key, decode)] = []
+            entries = document[key] = []
     return document
 
 
-def _scalar(text: str, decode: t.Callable[[str], t.Any]) -> t.Any:
-    return text if text.isidentifier() and text not in ("true", "false", "null") else decode(text)
+def _key(line: str, decoder: json.JSONDecoder) -> tuple[str, str]:
+    """Return the key of a line and what follows its colon."""
+    if line.startswith('"'):
+        key, end = decoder.raw_decode(line)
+    else:
+        key = line.partition(":")[0]
+        end = len(key)
+        if not _PLAIN.fullmatch(key):
+            raise ValueError("not of this form")
+    rest = line[end + 1 :]
+    if line[end : end + 1] != ":" or (rest and not rest.startswith(" ")):
+        raise ValueError("not of this form")
+    return key, rest
+
+
+def _value(text: str, decoder: json.JSONDecoder) -> t.Any:
+    return text if _PLAIN.fullmatch(text) and text not in _YAML_WORDS else decoder.decode(text)

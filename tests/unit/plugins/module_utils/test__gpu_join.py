@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_join import join_gpus
 from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import read_outputs
 

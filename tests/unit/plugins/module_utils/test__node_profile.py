@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from ansible_collections.knaster.inventory.plugins.module_utils._gather import GatherError, Output
 from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import (
     installed_gb,
