@@ -348,40 +348,41 @@ def examine_catalog(
     ``missing`` names sections of which a part could not be read at all: nothing is reported as an unknown name because
     of them.
     """
-    everything: list[Entry] = []
-    problems: list[Problem] = []
+    report = _Report()
     catalog = Catalog()
     try:
         catalog = _examine(
-            sections,
-            problems,
-            everything,
-            places=places or {},
-            missing=missing,
-            nodes=nodes,
-            open_engines=open_engines,
+            sections, report, places=places or {}, missing=missing, nodes=nodes, open_engines=open_engines
         )
     except _TooManyError:
         message = "there are so many mistakes that the rest was not looked at"
-        remedy = "correct these first"
-        problems.append(Problem(severity=ERROR, code="too_much", path="", message=message, remedy=remedy))
-    for entry in everything:
-        problems += sorted(entry.problems, key=_by_place)
-    return catalog, problems
+        report.problems.append(
+            Problem(severity=ERROR, code="too_much", path="", message=message, remedy="correct these first")
+        )
+    for entry in report.entries:
+        report.problems += sorted(entry.problems, key=_by_place)
+    return catalog, report.problems
+
+
+@dataclass(slots=True)
+class _Report:
+    """What a check collects: problems of whole sections, the entries with theirs, and how many more anybody reads."""
+
+    problems: list[Problem] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    left: list[int] = field(default_factory=lambda: [MAX_PROBLEMS])
 
 
 def _examine(
     sections: Mapping[str, t.Any],
-    problems: list[Problem],
-    everything: list[Entry],
+    report: _Report,
     *,
     places: Places,
     missing: Collection[str],
     nodes: Sequence[t.Any],
     open_engines: bool,
 ) -> Catalog:
-    left = [MAX_PROBLEMS]
-    entries = {name: list(_entries(name, sections.get(name), places, problems, everything, left)) for name in SECTIONS}
+    entries = {name: list(_entries(name, sections.get(name), places, report)) for name in SECTIONS}
     gpus = [gpu for entry, raw in entries["gpus"] if (gpu := _read_gpu(entry, raw))]
     engines = [engine for entry, raw in entries["engines"] if (engine := _read_engine(entry, raw))]
     for name in ("gpus", "engines"):
@@ -414,9 +415,7 @@ def check_defaults(raw: t.Any, entry: Entry) -> dict[str, t.Any]:
     return values if entry.good(()) else {}
 
 
-def _entries(
-    section: str, raw: t.Any, places: Places, problems: list[Problem], everything: list[Entry], left: list[int]
-) -> Iterable[tuple[Entry, dict[str, t.Any]]]:
+def _entries(section: str, raw: t.Any, places: Places, report: _Report) -> Iterable[tuple[Entry, dict[str, t.Any]]]:
     """Yield the entries of a section that are maps; report the others."""
     if raw is None:
         return
@@ -425,7 +424,7 @@ def _entries(
         if isinstance(raw, (list, tuple)):
             message = f"{len(raw)} entries are too many"
         remedy = f"write {section} as a list of at most {MAX_ENTRIES} maps, each with a name"
-        problems.append(Problem(severity=ERROR, code="wrong_type", path=section, message=message, remedy=remedy))
+        report.problems.append(Problem(severity=ERROR, code="wrong_type", path=section, message=message, remedy=remedy))
         return
     origins: Sequence[Origin] = places.get(section, ())
     kind = {"models": "model", "roles": "role", "gpus": "GPU class", "engines": "engine"}[section]
@@ -436,9 +435,9 @@ def _entries(
             index=index,
             label=f"{kind} {shown(name)[1:-1]}" if isinstance(name, str) and name else f"{kind} without a name",
             origin=origins[index] if index < len(origins) else None,
-            left=left,
+            left=report.left,
         )
-        everything.append(entry)
+        report.entries.append(entry)
         if isinstance(item, dict):
             yield entry, item
         else:
