@@ -111,7 +111,9 @@ class LookupModule(LookupBase):
     def run(
         self, terms: list[t.Any], variables: dict[str, t.Any] | None = None, **kwargs: t.Any
     ) -> list[dict[str, t.Any]]:
-        self.set_options(var_options=variables, direct=kwargs)
+        del variables
+        if kwargs:
+            raise AnsibleLookupError(f"there is no option {', '.join(sorted(kwargs))}; name directories only")
         if YAML_IMPORT_ERROR:
             raise AnsibleLookupError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
         try:

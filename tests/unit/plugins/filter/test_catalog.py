@@ -1,0 +1,64 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.knaster.inventory.plugins.filter import catalog as plugin
+from ansible_collections.knaster.inventory.plugins.filter.catalog import FilterModule
+
+FILTERS = FilterModule().filters()
+MODEL = {"name": "m", "kind": "llm", "engines": ["vllm"]}
+
+
+def test_catalog_errors_of_a_directory(tmp_path, monkeypatch):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "models.yaml").write_text("models:\n  - {name: m, kind: lm, engines: [vllm]}\n")
+    monkeypatch.chdir(tmp_path)
+    expected = [
+        f'{tmp_path}/site/models.yaml:2:21: models[0].kind (model m): "lm" is not known here; did you mean llm?'
+    ]
+    assert FILTERS["catalog_errors"]("site") == expected
+    assert FILTERS["catalog_errors"](["site"]) == expected
+
+
+def test_catalog_errors_of_data():
+    assert FILTERS["catalog_errors"]({"models": [MODEL]}) == []
+    assert FILTERS["catalog_errors"]({"roles": [{"name": "r"}]}) == [
+        "roles[0].needs (role r): a role needs needs; such as needs: {engine: vllm, min_vram_gb: 20}"
+    ]
+
+
+def test_catalog_errors_with_nodes_and_warnings():
+    role = {"name": "r", "needs": {"engine": "vllm", "node": "n", "node_selector": {"a": "b"}}}
+    assert FILTERS["catalog_errors"]({"roles": [role]}) == []
+    assert len(FILTERS["catalog_errors"]({"roles": [role]}, [{"name": "n", "labels": {}}])) == 1
+    assert len(FILTERS["catalog_errors"]({"models": [{**MODEL, "license": "cc-by-nc"}]}, warnings=True)) == 1
+
+
+def test_catalog_table():
+    assert FILTERS["catalog_table"]({"models": [MODEL]}).splitlines()[0] == "Models"
+
+
+TEST_ERRORS = [
+    ("catalog_errors", (7,), "expected the path of a directory, found 7"),
+    ("catalog_errors", ({"models": {1, 2}},), "the catalog: can not be used as data"),
+    ("catalog_table", (["catalog"],), "catalog_table takes a catalog"),
+    ("catalog_table", ({"models": [{"name": "m"}]},), "models\\[0\\].kind"),
+    ("catalog_table", ({"models": [MODEL]}, [{"gpus": 7}]), "name"),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "message"), TEST_ERRORS)
+def test_errors(name, args, message):
+    with pytest.raises(AnsibleFilterError, match=message):
+        FILTERS[name](*args)
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setattr(plugin, "YAML_IMPORT_ERROR", ImportError("yaml"))
+    with pytest.raises(AnsibleFilterError, match="PyYAML"):
+        FILTERS["catalog_errors"]("catalog")
