@@ -55,6 +55,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._rules 
     check_roles,
     classes_of,
     node_labels,
+    node_names,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._values import (
     ENV_NAME,
@@ -226,6 +227,7 @@ ENGINE_FIELDS: Mapping[str, Reader | None] = {
     "split": choice(SPLITS),
     "vendors": texts(choice(VENDORS), what="vendors"),
     "kinds": texts(choice(KINDS), what="kinds"),
+    "lora": read_flag,
     "overhead_gib": number(1024, "GiB"),
     "overhead_large_gib": number(1024, "GiB"),
     "utilisation": number(1, "a share"),
@@ -393,6 +395,7 @@ def _examine(
         gpus=gpu_table(gpus),
         seen=classes_of(nodes),
         labels=node_labels(nodes),
+        nodes=node_names(nodes),
         complete="models" not in missing,
         open_engines=open_engines or "engines" in missing,
     )

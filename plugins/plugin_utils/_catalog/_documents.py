@@ -167,6 +167,7 @@ class Engine:
     split: str = "heads"
     vendors: tuple[str, ...] = ("nvidia",)
     kinds: tuple[str, ...] = ("llm",)
+    lora: bool = True
     overhead_gib: float | None = None
     overhead_large_gib: float | None = None
     utilisation: float | None = None

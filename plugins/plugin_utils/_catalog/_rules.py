@@ -68,6 +68,7 @@ class Rules(t.NamedTuple):
     gpus: Mapping[str, GpuClass]
     seen: frozenset[str]
     labels: Mapping[str, Mapping[str, str]]
+    nodes: frozenset[str]
     complete: bool
     open_engines: bool
 
@@ -81,6 +82,11 @@ def classes_of(nodes: Iterable[t.Any]) -> frozenset[str]:
             if isinstance(card, dict) and isinstance(name := card.get("gpu_class"), str):
                 found.add(name)
     return frozenset(found)
+
+
+def node_names(nodes: Iterable[t.Any]) -> frozenset[str]:
+    """Return the names of the nodes of these profiles."""
+    return frozenset(node["name"] for node in nodes if isinstance(node, dict) and isinstance(node.get("name"), str))
 
 
 def node_labels(nodes: Iterable[t.Any]) -> dict[str, dict[str, str]]:
@@ -138,7 +144,7 @@ def _check_model(entry: Entry, model: Model, rules: Rules) -> None:
             _check_kind(entry, ("engines", index), model.kind, engine)
     _check_context(entry, model)
     _check_scaling(entry, model)
-    _check_notes(entry, model)
+    _check_notes(entry, model, [found for name in model.engines if (found := rules.engines.get(name))])
     heads = model.memory.attention_heads if model.memory else None
     kv_heads = model.memory.kv_heads if model.memory else None
     if heads and kv_heads and heads % kv_heads and entry.good(("memory",)):
@@ -317,7 +323,7 @@ def _check_scaling(entry: Entry, model: Model) -> None:
         entry.error("incomplete", ("scaling", key), message, "add a profile, or write min: 0 and max: 0")
 
 
-def _check_notes(entry: Entry, model: Model) -> None:
+def _check_notes(entry: Entry, model: Model, served: Sequence[Engine]) -> None:
     """Warn of what may be meant but rarely is."""
     for index, name in enumerate(model.capabilities):
         if name not in CAPABILITIES:
@@ -334,6 +340,9 @@ def _check_notes(entry: Entry, model: Model) -> None:
     if any(word in f"-{licence}" for word in _NOT_COMMERCIAL):
         message = f"the licence {model.license} forbids or limits commercial use"
         entry.warn("licence", ("license",), message, "make sure that your use is covered")
+    if model.lora and served and not any(engine.lora for engine in served):
+        names = " or ".join(engine.name for engine in served)
+        entry.warn("lora", ("lora",), f"lora is true, but {names} serves no adapters", "remove it, or add an engine")
     if is_simulated(model):
         entry.warn(
             "simulated", ("profiles",), "every profile is simulated: no answer will be real", "add a real profile"
@@ -473,6 +482,8 @@ def _check_needs(entry: Entry, role: Role, rules: Rules) -> None:
 def _check_pin(entry: Entry, role: Role, rules: Rules) -> None:
     """Report a pin to a node that the selector beside it rules out."""
     pin = role.needs.node
+    if pin and rules.nodes and pin not in rules.nodes and entry.good(("needs", "node")):
+        entry.warn("unknown_node", ("needs", "node"), f"no node is called {shown(pin)}", suggest(pin, rules.nodes))
     labels = rules.labels.get(pin) if pin else None
     if labels is None or not entry.good(("needs",)):
         return

@@ -347,6 +347,8 @@ TEST_WARNINGS: list[tuple[str, t.Any, t.Any, str]] = [
      "models[0].profiles[0].gpu_class (model chat): nothing is known of cards of class rtx-4091"),
     ("class of a role", [], [role({"gpu_class": "my-card"})],
      "roles[0].needs.gpu_class (role large): nothing is known of cards of class"),
+    ("adapters", [model(kind="embedding", engines=["tei", "infinity"])], [],
+     "models[0].lora (model chat): lora is true, but tei or infinity serves no adapters"),
     ("lonely group", [], [role(colocate="g")], "roles[0].colocate (role large): large is the only role of the group g"),
 ]  # fmt: skip
 

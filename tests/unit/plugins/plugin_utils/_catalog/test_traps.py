@@ -64,12 +64,18 @@ def test_a_selector_that_contradicts_a_pin_names_both() -> None:
     [
         [],
         [{"name": "b1", "labels": {"zone": "a", "rack": 7}}],
-        [{"name": "b2", "labels": {"zone": "b"}}],
         [{"name": "b1", "state": "unreachable", "gpus": None}],
     ],
 )
 def test_a_pin_that_does_not_contradict(nodes: list[dict[str, t.Any]]) -> None:
     check_catalog([], PINNED, nodes=nodes)
+
+
+def test_a_pin_to_a_node_that_nobody_knows_is_a_warning() -> None:
+    found = check_catalog([], PINNED, nodes=[{"name": "b2", "labels": {"zone": "b"}}]).warnings
+    assert [str(problem) for problem in found] == [
+        'roles[0].needs.node (role r): no node is called "b1"; known: b2'
+    ]
 
 
 def tight(**changes: t.Any) -> dict[str, t.Any]:
