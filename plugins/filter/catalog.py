@@ -9,26 +9,14 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
-    check_catalog,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
     as_directories,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
-    CatalogError,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._report import (
     list_problems,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._table import (
-    format_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
-    ProfileError,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import (
     to_plain,
@@ -50,25 +38,6 @@ def catalog_errors(catalog: t.Any, nodes: t.Any = None, *, warnings: bool = Fals
     return list_problems(written, nodes=known, warnings=bool(warnings))
 
 
-def catalog_table(catalog: t.Any, nodes: t.Any = None) -> str:
-    try:
-        written = to_plain(catalog, "the catalog")
-        known = to_plain(nodes or [], "nodes")
-        if not isinstance(written, dict):
-            raise AnsibleFilterError(
-                "catalog_table takes a catalog, as the lookup knaster.inventory.catalog returns it"
-            )
-        checked = check_catalog(
-            written.get("models"),
-            written.get("roles"),
-            gpus=written.get("gpus"),
-            engines=written.get("engines"),
-        )
-        return format_catalog(checked.catalog, known)
-    except (CatalogError, ProfileError, TypeError) as exc:
-        raise AnsibleFilterError(str(exc)) from exc
-
-
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        return {"catalog_errors": catalog_errors, "catalog_table": catalog_table}
+        return {"catalog_errors": catalog_errors}

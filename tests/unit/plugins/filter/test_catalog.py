@@ -39,16 +39,9 @@ def test_catalog_errors_with_nodes_and_warnings():
     assert len(FILTERS["catalog_errors"]({"models": [{**MODEL, "license": "cc-by-nc"}]}, warnings=True)) == 1
 
 
-def test_catalog_table():
-    assert FILTERS["catalog_table"]({"models": [MODEL]}).splitlines()[0] == "Models"
-
-
 TEST_ERRORS = [
     ("catalog_errors", (7,), "expected the path of a directory, found 7"),
     ("catalog_errors", ({"models": {1, 2}},), "the catalog: can not be used as data"),
-    ("catalog_table", (["catalog"],), "catalog_table takes a catalog"),
-    ("catalog_table", ({"models": [{"name": "m"}]},), "models\\[0\\].kind"),
-    ("catalog_table", ({"models": [MODEL]}, [{"gpus": 7}]), "name"),
 ]
 
 
