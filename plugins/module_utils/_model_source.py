@@ -40,6 +40,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._weights import 
     COMPLETE,
     LIST_FUNCTION,
     UNKNOWN,
+    Weights,
     gguf_quant,
     is_path,
     judge_weights,
@@ -380,21 +381,27 @@ def _is_hub(text: str) -> bool:
         return False
 
 
-def _failed(text: str, error: SourceError, hub: Hub, limits: Limits) -> Verdict:
-    available, sentence, remedy = OUTCOMES[error.code]
-    filled = sentence.format(
+def explain_error(error: SourceError, *, hub: Hub, limits: Limits) -> t.Tuple[str, str]:
+    """Return what happened as a sentence, and what to do about it."""
+    _available, sentence, remedy = OUTCOMES[error.code]
+    text = sentence.format(
         endpoint=shown_address(hub.endpoint),
         detail=error.detail,
         total=limits.total,
         connect=limits.connect,
         max_bytes=limits.max_bytes,
     )
+    return text, remedy
+
+
+def _failed(text: str, error: SourceError, hub: Hub, limits: Limits) -> Verdict:
+    sentence, remedy = explain_error(error, hub=hub, limits=limits)
     return Verdict(
         source=text,
         kind=None,
-        available=available,
+        available=OUTCOMES[error.code][0],
         code=error.code,
-        text=filled,
+        text=sentence,
         remedy=remedy,
         retry_after=error.retry_after,
     )
@@ -429,7 +436,9 @@ list_weights "$2" "$3" "$4"
 )
 
 
-def _check_path(source: Source, path: str, limits: Limits) -> Verdict:
+def find_local_weights(path: str, limits: Limits) -> Weights:
+    """Return the weights that this path is, or raise a SourceError where it is none, or they are not whole."""
+    path = os.path.abspath(path)
     snapshot = _SNAPSHOT.match(path)
     if snapshot is not None:
         # The files of a snapshot are links to the blobs beside it.
@@ -447,20 +456,25 @@ def _check_path(source: Source, path: str, limits: Limits) -> Verdict:
         if one.path != path and not (one.quant and _is_part_of(path, one.path)):
             continue
         if one.state == COMPLETE:
-            return Verdict(
-                source=source.text,
-                kind="path",
-                available=True,
-                code="ok",
-                text=OUTCOMES["ok"][1],
-                revision=one.revision,
-                size_bytes=one.size_bytes,
-                name=one.name,
-            )
+            return one
         if one.state == UNKNOWN:
             raise SourceError("path_unreadable")
         raise SourceError("weights_partial", f"{one.have} of {'?' if one.parts is None else one.parts} files are there")
     raise SourceError("no_weights")
+
+
+def _check_path(source: Source, path: str, limits: Limits) -> Verdict:
+    one = find_local_weights(path, limits)
+    return Verdict(
+        source=source.text,
+        kind="path",
+        available=True,
+        code="ok",
+        text=OUTCOMES["ok"][1],
+        revision=one.revision,
+        size_bytes=one.size_bytes,
+        name=one.name,
+    )
 
 
 def _is_part_of(path: str, first: str) -> bool:

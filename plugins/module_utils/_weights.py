@@ -123,7 +123,11 @@ class Listing:
 
 @dataclass(frozen=True)
 class Weights:
-    """One model found in a listing. ``parts`` is None where it can not be known how many files there should be."""
+    """One model found in a listing.
+
+    ``parts`` is None where it can not be known how many files there should be; ``files`` are the finished ones, by their
+    names in the model's directory.
+    """
 
     name: str
     path: str
@@ -136,6 +140,7 @@ class Weights:
     revision: t.Optional[str] = None
     refs: t.Tuple[str, ...] = ()
     quant: t.Optional[str] = None
+    files: t.Tuple[str, ...] = ()
     missing: t.Tuple[str, ...] = ()
 
     @property
@@ -525,6 +530,7 @@ def _judge(
         revision=place.revision,
         refs=view.refs.get((place.repo or "", place.revision or ""), ()),
         quant=quant,
+        files=tuple(one for one in wanted if one in finished),
         missing=missing[:MAX_MISSING_NAMED],
     )
 

@@ -1,0 +1,123 @@
+# Copyright (c) 2026 Knaster contributors
+# Simplified BSD License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The header of a GGUF file: the facts about the model, and where its tensors begin.
+
+Of long lists, such as a vocabulary, only the length is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+
+MAX_HEADER_BYTES = 128 * 1024 * 1024
+
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_MAX_KEYS = 10_000
+_MAX_TENSORS = 1_000_000
+_MAX_NAME = 65_536
+_MAX_STRING = 16 * 1024 * 1024
+_MAX_LIST = 16_000_000
+_MAX_DIMENSIONS = 8
+# Lists up to this length are kept whole: there are some with one value for each layer.
+_KEPT = 4096
+
+_SCALARS = {
+    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
+}  # fmt: skip
+_STRING, _LIST = 8, 9
+
+
+@dataclass(frozen=True)
+class Header:
+    """The facts by key, the number of tensors, and the offset of the first tensor in the file."""
+
+    facts: t.Mapping[str, t.Any]
+    tensors: int
+    data_offset: int
+
+
+class MoreNeededError(Exception):
+    """The header goes on behind the bytes that were given."""
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.position = 0
+
+    def take(self, size: int) -> bytes:
+        end = self.position + size
+        if end > len(self._data):
+            raise MoreNeededError
+        part = self._data[self.position : end]
+        self.position = end
+        return part
+
+    def number(self, form: str) -> t.Any:
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def length(self, limit: int, what: str) -> int:
+        length: int = self.number("<Q")
+        if length > limit:
+            raise ParseError("gguf", "not_gguf", detail=f"{length} {what}")
+        return length
+
+    def text(self, limit: int) -> str:
+        return self.take(self.length(limit, "bytes in one text")).decode("utf-8", "replace")
+
+    def value(self, kind: int, depth: int = 0) -> t.Any:
+        if kind in _SCALARS:
+            return self.number(_SCALARS[kind])
+        if kind == _STRING:
+            return self.text(_MAX_STRING)
+        if kind != _LIST or depth > 2:
+            raise ParseError("gguf", "not_gguf", detail=f"a value of type {kind}")
+        inner: int = self.number("<I")
+        count = self.length(_MAX_LIST, "values in one list")
+        if inner in _SCALARS and count > _KEPT:
+            self.take(count * struct.calcsize(_SCALARS[inner]))
+            return {"length": count}
+        values = []
+        for _ in range(count):
+            one = self.value(inner, depth + 1)
+            if count <= _KEPT:
+                values.append(one)
+        return values if count <= _KEPT else {"length": count}
+
+
+def parse(data: bytes) -> Header:
+    """Read the header from the beginning of a file; ``MoreNeededError`` where it does not end in these bytes."""
+    reader = _Reader(data)
+    if data[:4] != _MAGIC[: len(data)]:
+        raise ParseError("gguf", "not_gguf", detail="it does not begin as a GGUF file does")
+    reader.take(4)
+    version = reader.number("<I")
+    if version not in _VERSIONS:
+        raise ParseError("gguf", "not_gguf", detail=f"version {version}")
+    tensors = reader.length(_MAX_TENSORS, "tensors")
+    keys = reader.length(_MAX_KEYS, "keys")
+    facts: t.Dict[str, t.Any] = {}
+    for _ in range(keys):
+        key = reader.text(_MAX_NAME)
+        facts[key] = reader.value(reader.number("<I"))
+    for _ in range(tensors):
+        reader.text(_MAX_NAME)
+        dimensions = reader.number("<I")
+        if dimensions > _MAX_DIMENSIONS:
+            raise ParseError("gguf", "not_gguf", detail=f"a tensor of {dimensions} dimensions")
+        # Its dimensions, its type and its offset.
+        reader.take(8 * dimensions + 4 + 8)
+    alignment = facts.get("general.alignment", 32)
+    if not isinstance(alignment, int) or isinstance(alignment, bool) or not 0 < alignment <= 1 << 20:
+        raise ParseError("gguf", "not_gguf", detail=f"an alignment of {alignment!r}"[:100])
+    return Header(facts=facts, tensors=tensors, data_offset=-(-reader.position // alignment) * alignment)
