@@ -67,6 +67,15 @@ OPTIONS: Mapping[str, Options] = {
 _STRETCHED = ("--rope-scaling", "--hf-overrides", "--override-kv", "--rope-scale", "--json-model-override-args")
 _STRETCHED_ENV = ("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
 
+# With these the user takes memory into their own hands; the arithmetic for default settings says nothing about them.
+_MEMORY = frozenset(
+    (
+        *("--gpu-memory-utilization", "--kv-cache-memory-bytes", "--kv-cache-dtype", "--cpu-offload-gb"),
+        *("--mem-fraction-static", "--cache-type-k", "--cache-type-v", "-ctk", "-ctv", "--n-gpu-layers", "-ngl"),
+        *("--gpu-layers", "--override-tensor", "-ot", "--n-cpu-moe", "--cpu-moe", "--no-kv-offload", "-nkvo"),
+    )
+)
+
 _SIZE = re.compile(r"(\d+)([kKmM]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 
@@ -84,9 +93,8 @@ def stated_number(profile: Profile, names: Sequence[str], env: str | None = None
     found: Stated | None = None
     args = profile.args
     for index, word in enumerate(args):
-        option, equals, value = word.partition("=")
-        if option.startswith("--"):
-            option = option.replace("_", "-")
+        _name, equals, value = word.partition("=")
+        option = _option(word)
         if option not in names:
             continue
         at = index
@@ -127,14 +135,23 @@ def cache_tokens(model: Model, profile: Profile) -> int | None:
     return stated.value if stated and stated.value else model.context_length
 
 
+def changes_memory(profile: Profile) -> bool:
+    """Return whether the arguments change how much of a card the engine takes, or how much a token takes of it."""
+    return any(_option(word) in _MEMORY for word in profile.args)
+
+
+def _option(word: str) -> str:
+    option = word.partition("=")[0]
+    return option.replace("_", "-") if option.startswith("--") else option
+
+
 def check_arguments(entry: Entry, keys: Keys, model: Model, profile: Profile) -> None:
     """Report arguments that contradict what the catalog says, or that are not the catalog's to give."""
     options = OPTIONS.get(profile.engine)
     if options is None or not (profile.args or profile.env):
         return
     for index, word in enumerate(profile.args):
-        option = word.partition("=")[0]
-        option = option.replace("_", "-") if option.startswith("--") else option
+        option = _option(word)
         if option in options.owned:
             message = f"{option} is given by the slot that the replica serves"
             remedy = "leave it out: address and names come from the plan, the weights from source"
@@ -162,6 +179,6 @@ def _check_context(entry: Entry, keys: Keys, model: Model, profile: Profile) -> 
 
 
 def _is_stretched(profile: Profile) -> bool:
-    return any(word.partition("=")[0] in _STRETCHED for word in profile.args) or any(
+    return any(_option(word) in _STRETCHED for word in profile.args) or any(
         name in profile.env for name in _STRETCHED_ENV
     )

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._arguments import (
     cache_tokens,
+    changes_memory,
     check_arguments,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._engines import (
@@ -249,7 +250,7 @@ def _check_card(entry: Entry, keys: Keys, model: Model, profile: Profile, *, eng
     if share and largest and share > largest and entry.good(("vram_gb",), (*keys, "tp"), (*keys, "pp")):
         message = f"{share:g} GB per card is more than {card.name} has ({largest:g} GB)"
         entry.error("cannot_run", at, message, "a larger class of cards, or a larger tp")
-    elif entry.good(("memory",), (*keys, "tp"), (*keys, "pp"), (*keys, "args")):
+    elif entry.good(("memory",), (*keys, "tp"), (*keys, "pp"), (*keys, "args")) and not changes_memory(profile):
         _check_memory(entry, keys, model, profile, engine=engine, card=card)
 
 

@@ -73,9 +73,7 @@ def test_a_pin_that_does_not_contradict(nodes: list[dict[str, t.Any]]) -> None:
 
 def test_a_pin_to_a_node_that_nobody_knows_is_a_warning() -> None:
     found = check_catalog([], PINNED, nodes=[{"name": "b2", "labels": {"zone": "b"}}]).warnings
-    assert [str(problem) for problem in found] == [
-        'roles[0].needs.node (role r): no node is called "b1"; known: b2'
-    ]
+    assert [str(problem) for problem in found] == ['roles[0].needs.node (role r): no node is called "b1"; known: b2']
 
 
 def tight(**changes: t.Any) -> dict[str, t.Any]:
@@ -99,6 +97,11 @@ def test_the_declared_context_must_fit_and_the_largest_is_named() -> None:
     most = int(message.partition("the largest context here is ")[2].partition(";")[0])
     assert 4096 <= most < 40960
     check_catalog([{**tight(), "context_length": most}], [])
+
+
+@pytest.mark.parametrize("args", [["--kv-cache-dtype", "fp8"], ["--gpu_memory_utilization=0.97"]])
+def test_whoever_sets_the_memory_knows_better(args: list[str]) -> None:
+    check_catalog([tight(args=args)], [])
 
 
 def test_parallel_slots_count() -> None:
