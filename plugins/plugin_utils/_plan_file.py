@@ -1,0 +1,130 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""A plan from files to a file: saved profiles, catalog directories and the last plan in, the new plan out."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
+    examine_directories,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import (
+    DocumentError,
+    dump_document,
+    load_document,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._diff import diff_plans
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
+    ProfileError,
+    find_node_errors,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
+    find_option_errors,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._table import (
+    format_plan,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._profile_files import (
+    ProfileFileError,
+    load_profiles,
+)
+
+if t.TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+# What only says how the plan was reached is not of the file: the same fleet gives the same bytes.
+_NOT_WRITTEN = "changes"
+
+
+class InputError(Exception):
+    """What the plan is made from can not be used; ``errors`` has one text for each thing that is wrong."""
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = tuple(errors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """The new plan beside the text of the last one (None: there is no file yet)."""
+
+    document: dict[str, t.Any]
+    before: str | None
+    after: str
+    table: str
+    warnings: tuple[str, ...]
+
+
+def make_plan_file(
+    path: Path,
+    *,
+    profiles: Path,
+    hosts: Sequence[str],
+    catalog: Sequence[str],
+    fresh: bool,
+    moves: str,
+    rebalance: bool,
+    rescue: bool,
+    passthrough: bool,
+) -> PlanFile:
+    """Make the plan that belongs into a file. Nothing is written.
+
+    :param profiles: the directory of saved profiles
+    :param hosts: the nodes of the fleet
+    :param catalog: directories, the later one winning entry by entry
+    :param fresh: leave out of account what the file holds now
+    :raises InputError: with everything that is wrong in profiles, catalog and the last plan
+    """
+    errors: list[str] = []
+    nodes: list[dict[str, t.Any]] = []
+    previous: dict[str, t.Any] | None = None
+    try:
+        nodes = load_profiles(profiles, hosts)
+    except ProfileFileError as exc:
+        errors += exc.errors
+    examined = examine_directories(catalog, nodes=nodes)
+    errors += [str(problem) for problem in examined.problems if problem.severity == ERROR]
+    before = read_text(path)
+    if before is not None and not fresh:
+        try:
+            previous = load_document(before)
+            errors += [f"{path}: {error}" for error in find_option_errors(previous, moves=moves)]
+        except DocumentError as exc:
+            errors.append(f"{path}: {exc}; mend the file, or plan afresh without it")
+    if errors:
+        raise InputError([*errors, *find_node_errors(nodes)])
+    found = examined.catalog
+    try:
+        document = plan(
+            nodes,
+            found.roles,
+            found.models,
+            previous,
+            moves=moves,
+            rebalance=rebalance,
+            rescue=rescue,
+            passthrough=passthrough,
+            engines=found.engines,
+        )
+    except ProfileError as exc:
+        raise InputError(exc.errors) from exc
+    lines = [] if previous is None else diff_plans(document, previous)["lines"]
+    return PlanFile(
+        document=document,
+        before=before,
+        after=dump_document({key: value for key, value in document.items() if key != _NOT_WRITTEN}),
+        table=format_plan(document, nodes, found.models, engines=found.engines)
+        + ("\nSince the last plan:\n" + "".join(f"  {line}\n" for line in lines) if lines else ""),
+        warnings=tuple(str(problem) for problem in examined.problems if problem.severity != ERROR),
+    )
