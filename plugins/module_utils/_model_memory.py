@@ -45,6 +45,8 @@ _QUANTIZATIONS = {
 }
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16"}
 
+_MAX_LAYERS = 10_000
+
 GIB = 1024**3
 # A loaded checkpoint takes a little more than its files.
 LOAD_FACTOR = 1.02
@@ -75,11 +77,11 @@ def geometry_of_config(config: t.Mapping[str, t.Any]) -> Geometry:
         if isinstance(part, dict) and _whole(part, "num_hidden_layers"):
             text = part
             break
-    layers = _whole(text, "num_hidden_layers", "n_layer", "num_layers")
+    layers = _layers(text, "num_hidden_layers", "n_layer", "num_layers")
     heads = _whole(text, "num_attention_heads", "n_head")
-    kind = text.get("model_type") or config.get("model_type")
+    kind = _word(text, "model_type") or _word(config, "model_type")
     base = Geometry(
-        architecture=kind if isinstance(kind, str) else None,
+        architecture=kind,
         context=_whole(text, "max_position_embeddings", "n_positions", "seq_length"),
         layers=layers,
         attention_heads=heads,
@@ -120,7 +122,7 @@ def geometry_of_gguf(facts: t.Mapping[str, t.Any]) -> Geometry:
     if not isinstance(name, str):
         return Geometry(quantization="gguf")
     own = {key[len(name) + 1 :]: value for key, value in facts.items() if key.startswith(f"{name}.")}
-    layers = _whole(own, "block_count")
+    layers = _layers(own, "block_count")
     heads = _largest(own.get("attention.head_count"))
     base = Geometry(
         architecture=name,
@@ -231,6 +233,17 @@ def _whole(values: t.Mapping[str, t.Any], *keys: str) -> t.Optional[int]:
     return None
 
 
+def _layers(values: t.Mapping[str, t.Any], *keys: str) -> t.Optional[int]:
+    """Return a number of layers; more than any model has is a mistake, and would be counted one by one."""
+    layers = _whole(values, *keys)
+    return layers if layers is not None and layers <= _MAX_LAYERS else None
+
+
+def _word(values: t.Mapping[str, t.Any], key: str) -> t.Optional[str]:
+    value = values.get(key)
+    return value if isinstance(value, str) else None
+
+
 def _largest(value: t.Any) -> t.Optional[int]:
     values = value if isinstance(value, list) else [value]
     numbers = [one for one in values if isinstance(one, int) and not isinstance(one, bool) and one > 0]
@@ -242,8 +255,8 @@ def _layers_by_kind(text: t.Mapping[str, t.Any], layers: int, *, windows: bool) 
     kinds = text.get("layer_types") or text.get("layers_block_type")
     pattern = text.get("hybrid_override_pattern")
     if isinstance(kinds, list) and kinds:
-        full = sum(1 for kind in kinds if kind in _FULL)
-        windowed = sum(1 for kind in kinds if kind in _WINDOWED)
+        full = sum(1 for kind in kinds if isinstance(kind, str) and kind in _FULL)
+        windowed = sum(1 for kind in kinds if isinstance(kind, str) and kind in _WINDOWED)
         return (full, windowed) if windows else (full + windowed, 0)
     if isinstance(pattern, str) and pattern:
         return pattern.count("*"), 0
@@ -262,12 +275,13 @@ def _quantization(config: t.Mapping[str, t.Any], text: t.Mapping[str, t.Any]) ->
     how = config.get("quantization_config") or text.get("quantization_config")
     if isinstance(how, dict):
         for key in ("format", "quant_algo", "quant_method"):
-            word = how.get(key)
-            if isinstance(word, str) and word.lower() in _QUANTIZATIONS:
-                return _QUANTIZATIONS[word.lower()]
+            word = (_word(how, key) or "").lower()
+            if word in _QUANTIZATIONS:
+                return _QUANTIZATIONS[word]
         return None
     for values in (text, config):
         for key in ("dtype", "torch_dtype"):
-            if values.get(key) in _DTYPES:
-                return _DTYPES[values[key]]
+            dtype = _word(values, key)
+            if dtype in _DTYPES:
+                return _DTYPES[dtype]
     return None

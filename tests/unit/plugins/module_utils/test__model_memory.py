@@ -147,6 +147,11 @@ TEST_CONFIGS = [
         id="values-of-another-type",
     ),
     pytest.param(
+        {**LLAMA, "model_type": [], "torch_dtype": {}, "layer_types": [[], {}]},
+        {"architecture": None, "quantization": None, "kv_bytes_per_token": None},
+        id="values-that-are-no-words",
+    ),
+    pytest.param(
         {**LLAMA, "quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized"}},
         {"quantization": "w4a16"},
         id="compressed-tensors",
@@ -218,6 +223,7 @@ TEST_GGUF = [
         id="latent",
     ),
     pytest.param(gguf("bert", **PLAIN), {"cached": False, "kv_bytes_per_token": None}, id="encoder"),
+    pytest.param(gguf(**{**PLAIN, "block_count": 1 << 39}), {"layers": None}, id="layers-beyond-reason"),
     pytest.param({}, {"quantization": "gguf", "layers": None}, id="nothing"),
     pytest.param(gguf(block_count=[1], attention__head_count="x"), {"layers": None}, id="values-of-another-type"),
 ]
