@@ -16,8 +16,13 @@ import typing as t
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import (
     plain,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._colocate import (
+    memory_fractions,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._explain import (
+    listing,
     owners_by_lot,
+    size_text,
     why_of_lot,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit import (
@@ -26,10 +31,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
     FOREIGN,
     UNHEALTHY,
+    shape_of_gpu,
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
         Model,
@@ -39,8 +45,12 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._ledger import (
         Ledger,
     )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
+        Fleet,
+    )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._replicas import (
         Replica,
+        Shard,
         Want,
     )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._roles import (
@@ -52,8 +62,8 @@ if t.TYPE_CHECKING:
         Weights,
     )
 
-# What a machine gets that asked for nothing, and what is too little to start one.
-SHARE_MIB, LEAST_MIB = 16384, 2048
+# What is too little memory to start a machine with.
+LEAST_MIB = 2048
 LOW_MEMORY = "memory"
 
 
@@ -79,28 +89,25 @@ def catalog_fingerprint(values: Sequence[Role] | Sequence[Model]) -> str:
     return digest(sorted((plain(value) for value in values), key=lambda value: str(value["name"])))
 
 
-class Memory:
-    """What each machine without a wish of its own gets, once everything is placed."""
+def place_of_seat(fleet: Fleet, seat: Seat) -> dict[str, t.Any]:
+    """Node and card of a replica of a role."""
+    if seat.unseen is not None:
+        return {"node": fleet.names[seat.node], "gpu_index": seat.unseen["gpu_index"]}
+    if seat.card < 0:
+        return {"node": fleet.names[seat.node]}
+    return {"node": fleet.names[seat.node], "gpu_index": fleet.card_index[seat.card]}
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.unclaimed: dict[int, int] = {}
 
-    def ask(self, node: int) -> None:
-        """Count one machine that claimed nothing."""
-        self.unclaimed[node] = self.unclaimed.get(node, 0) + 1
+def place_of_replica(fleet: Fleet, replica: Replica) -> list[dict[str, t.Any]]:
+    """Nodes and cards of a replica of a model."""
+    return [{"node": fleet.names[shard.node], "gpu_indices": indices_of(fleet, shard)} for shard in replica.shards]
 
-    def share(self, node: int) -> int:
-        """The equal share of one such machine."""
-        left = self.ledger.ram_left[node]
-        return SHARE_MIB if left is None else min(SHARE_MIB, max(0, left) // self.unclaimed[node])
 
-    def left(self, node: int) -> int | None:
-        """What is left of a node when all have theirs."""
-        left = self.ledger.ram_left[node]
-        if left is None or not self.ledger.passthrough:
-            return left
-        return left - self.unclaimed.get(node, 0) * self.share(node) if node in self.unclaimed else left
+def indices_of(fleet: Fleet, shard: Shard) -> list[int]:
+    """The indices of a shard's cards."""
+    if shard.unseen is not None:
+        return list(shard.unseen["gpu_indices"])
+    return [fleet.card_index[card] for card in shard.cards]
 
 
 def _without_null(**items: t.Any) -> dict[str, t.Any]:
@@ -119,31 +126,37 @@ class Writer:
         self.wants = wants
         self.models = models
         self.weights = weights
-        self.memory = Memory(ledger)
         self.owner: dict[int, str] = {}
         others: dict[int, set[str]] = {}
+        self.unseen: list[tuple[Seat | Shard, str]] = []
         for turn in placer.turns:
-            name = turn.role.name
-            for seat in turn.seats:
-                if seat.card >= 0:
-                    self.owner[seat.card] = f"{name}/{seat.replica}"
-                if not turn.memory_mib:
-                    self.memory.ask(seat.node)
+            self._note_seats(turn)
         for want in wants:
             for replica in want.replicas:
                 for shard in replica.shards:
-                    if not replica.way.memory_mib:
-                        self.memory.ask(shard.node)
+                    if shard.unseen is not None:
+                        self.unseen.append((shard, f"{want.model.name}/{replica.replica}"))
                     for card in shard.cards:
                         self.owner[card] = f"{want.model.name}/{replica.replica}"
                         others.setdefault(ledger.cell_lot[ledger.cell_at(card)], set()).add(want.model.name)
         self.owners = owners_by_lot(placer, others)
 
+    def _note_seats(self, turn: Turn) -> None:
+        name = turn.role.name
+        for seat in turn.seats:
+            if turn.members:
+                continue
+            label = f"{name}/{seat.replica}"
+            if seat.card >= 0:
+                self.owner[seat.card] = f"{self.owner[seat.card]}, {label}" if seat.card in self.owner else label
+            elif seat.unseen is not None:
+                self.unseen.append((seat, label))
+
     def assignments(self) -> list[dict[str, t.Any]]:
         """All replicas of roles, in the order in which roles are placed."""
         found: list[dict[str, t.Any]] = []
         for turn in self.placer.turns:
-            if turn.seats:
+            if turn.seats and not turn.members:
                 found.extend(self._assignments_of(turn))
         return found
 
@@ -158,7 +171,8 @@ class Writer:
         for seat in turn.seats:
             node, card = seat.node, seat.card
             if card < 0:
-                found.append(self._cpu_assignment(turn, seat, fingerprint, slots))
+                make = self._cpu_assignment if seat.unseen is None else self._unseen_assignment
+                found.append(make(turn, seat, fingerprint, slots))
                 continue
             known = on_lot.get(seat.lot)
             if known is None:
@@ -181,14 +195,16 @@ class Writer:
                 "slots": slots[:],
             }
             if passthrough:
-                one["memory_mib"] = turn.memory_mib or self.memory.share(node)
+                one["memory_mib"] = seat.memory_mib
             held = self._weights_of(turn, fitting, node, mask)
             if held is not None:
                 one["weights"] = held
             one["fingerprint"] = fingerprint
             one["vm"] = f"{name}-{seat.replica}"
-            self._risk(one, node)
             one["why"] = why.copy()
+            if seat.unit is not None:
+                self._share(one, turn, seat.unit)
+            self._risk(one, node, seat.risk)
             found.append(one)
         return found
 
@@ -203,9 +219,25 @@ class Writer:
             self.weights.mask(turn.role, it.shape_number),
         )
 
-    def _risk(self, one: dict[str, t.Any], node: int) -> None:
+    def _share(self, one: dict[str, t.Any], turn: Turn, unit: Turn) -> None:
+        """What a member of a unit shares with the others: the machine, and the card in parts."""
+        others = [member.role.name for member in unit.members if member is not turn]
+        fractions = memory_fractions(unit, self.weights.engines)
+        one["vm"] = f"{unit.role.name}-{one['replica']}"
+        one["colocate"] = {
+            "group": unit.role.name,
+            "with": [f"{name}/{one['replica']}" for name in others],
+            "memory_fraction": fractions[turn.role.name],
+        }
+        size = size_text(unit.ask.vram_gb or 0)
+        one["why"]["rule"] = "colocate"
+        one["why"]["text"] += f"; shared with {listing(others)}, together {size} GB"
+
+    def _risk(self, one: dict[str, t.Any], node: int, risk: str | None = None) -> None:
         state = self.fleet.states[node]
-        if state in ("draining", "unreachable"):
+        if risk is not None:
+            one["at_risk"] = risk
+        elif state in ("draining", "unreachable"):
             one["at_risk"] = state
         elif one.get("memory_mib", LEAST_MIB) < LEAST_MIB:
             one["at_risk"] = LOW_MEMORY
@@ -220,6 +252,34 @@ class Writer:
         held = next(name for name in fitting if node in self.weights.holder_set(name))
         return {"state": "held", "model": held}
 
+    def _unseen_assignment(self, turn: Turn, seat: Seat, fingerprint: str, slots: list[str]) -> dict[str, t.Any]:
+        """A replica on a node that does not show its cards now, as the last plan has it."""
+        role, fleet, node = turn.role, self.fleet, seat.node
+        unseen = seat.unseen or {}
+        shape = shape_of_gpu(unseen["gpu"])
+        one: dict[str, t.Any] = {
+            "role": role.name,
+            "replica": seat.replica,
+            "node": fleet.names[node],
+            "gpu_index": unseen["gpu_index"],
+            "gpu": dict(unseen["gpu"]),
+            "engine": role.needs.engine,
+            "models_fitting": self.weights.fitting_shape(role.needs.engine, role.needs.kind, shape),
+            "slots": slots[:],
+        }
+        if self.ledger.passthrough:
+            one["memory_mib"] = seat.memory_mib
+        held = self._weights_of(turn, [], node, None)
+        if held is not None:
+            one["weights"] = held
+        one["fingerprint"] = fingerprint
+        one["vm"] = f"{role.name}-{seat.replica}"
+        one["why"] = {"rule": "kept", "text": "kept: the cards of its node are not known now"}
+        if seat.unit is not None:
+            self._share(one, turn, seat.unit)
+        self._risk(one, node, seat.risk)
+        return one
+
     def _cpu_assignment(self, turn: Turn, seat: Seat, fingerprint: str, slots: list[str]) -> dict[str, t.Any]:
         role, fleet, node = turn.role, self.fleet, seat.node
         size = turn.memory_mib / 1024 if turn.memory_mib else fleet.memory_gb[node]
@@ -232,16 +292,16 @@ class Writer:
             "slots": slots[:],
         }
         if self.ledger.passthrough:
-            one["memory_mib"] = turn.memory_mib or self.memory.share(node)
+            one["memory_mib"] = seat.memory_mib
         held = self._weights_of(turn, [], node, None)
         if held is not None:
             one["weights"] = held
         one["fingerprint"] = fingerprint
         one["vm"] = f"{role.name}-{seat.replica}"
-        self._risk(one, node)
         rule = "cpu" if not role.needs.gpu else "cpu_fallback"
         what = "no card is asked for" if rule == "cpu" else "no card that fits can be had"
         one["why"] = {"rule": rule, "text": f"{what}; spread over the nodes that admit it, the largest memory first"}
+        self._risk(one, node, seat.risk)
         return one
 
     def replicas(self) -> list[dict[str, t.Any]]:
@@ -267,18 +327,20 @@ class Writer:
             part: dict[str, t.Any] = {
                 "rank": rank,
                 "node": fleet.names[shard.node],
-                "gpu_indices": [fleet.card_index[card] for card in shard.cards],
-                "gpus": [self._gpu(card) for card in shard.cards],
+                "gpu_indices": indices_of(fleet, shard),
+                "gpus": [dict(gpu) for gpu in shard.unseen["gpus"]]
+                if shard.unseen is not None
+                else [self._gpu(card) for card in shard.cards],
                 "vm": f"{model.name}-{replica.replica}" + (f"-{rank}" if profile.nodes > 1 else ""),
             }
             if self.ledger.passthrough:
-                part["memory_mib"] = replica.way.memory_mib or self.memory.share(shard.node)
+                part["memory_mib"] = shard.memory_mib
             if rank == 0:
                 part["slots"] = [model.name]
             held = self.weights.state(model.name, shard.node)
             del held["model"]
             part["weights"] = held
-            self._risk(part, shard.node)
+            self._risk(part, shard.node, shard.risk)
             shards.append(part)
         one["shards"] = shards
         one["why"] = self._why_replica(want, replica)
@@ -314,9 +376,9 @@ class Writer:
 
     def nodes(self) -> list[dict[str, t.Any]]:
         """What is left of each node."""
-        fleet, left = self.fleet, self.memory.left
+        fleet, left = self.fleet, self.ledger.ram_left
         return [
-            {"name": name, "state": state, "memory_mib": memory, "memory_left_mib": left(node)}
+            {"name": name, "state": state, "memory_mib": memory, "memory_left_mib": left[node]}
             for node, (name, state, memory) in enumerate(zip(fleet.names, fleet.states, fleet.memory_mib, strict=True))
         ]
 
@@ -350,4 +412,26 @@ class Writer:
         for card, holder in fleet.holders.items():
             if card not in owner and fleet.card_flags[card] & FOREIGN:
                 rows[card]["by"] = holder
+        if self.unseen:
+            rows.extend(self._unseen_rows())
+            order = {name: node for node, name in enumerate(names)}
+            rows.sort(key=lambda row: (order[row["node"]], row["gpu_index"]))
         return rows
+
+    def _unseen_rows(self) -> Iterable[dict[str, t.Any]]:
+        """Cards that no profile shows now, and that the last plan had given out; a shared one once."""
+        found: dict[tuple[int, int], dict[str, t.Any]] = {}
+        for part, label in self.unseen:
+            unseen = part.unseen or {}
+            indices = unseen.get("gpu_indices", [unseen.get("gpu_index")])
+            gpus = unseen.get("gpus", [unseen.get("gpu")])
+            for at, index in enumerate(indices):
+                row = found.get((part.node, index))
+                if row is not None:
+                    row["by"] += f", {label}"
+                    continue
+                gpu = gpus[at] if at < len(gpus) else {}
+                row = {"node": self.fleet.names[part.node], "gpu_index": index}
+                row |= {key: gpu[key] for key in ("uuid", "pci_address") if gpu.get(key) is not None}
+                found[part.node, index] = row | {"state": "used", "by": label}
+        return found.values()

@@ -18,6 +18,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit 
     CODE_RANK,
     exact_gib,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._replicas import (
+    choose_cards,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._roles import (
     LARGEST,
     preference,
@@ -35,6 +38,11 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._ledger import (
         Ledger,
         Lot,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._replicas import (
+        ReplicaPlacer,
+        Want,
+        Way,
     )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._roles import (
         RolePlacer,
@@ -92,81 +100,160 @@ class Tally:
         return max(self.counts, key=CODE_RANK.__getitem__, default="no_gpu")
 
 
-def tally_cards(ledger: Ledger, ask: Ask) -> Tally:
-    """Every card and every node without cards, each under the first rule that refused it."""
-    tally = Tally()
-    for at in range(len(ledger.lots)):
-        code = ledger.refusal(ask, at)
-        total, free = ledger.lot_total[at], ledger.lot_free[at]
-        if code is None:
+class Explainer:
+    """Counts refusals on finished books and puts them into words."""
+
+    def __init__(self, ledger: Ledger, owners: Mapping[int, Sequence[str]]) -> None:
+        self.ledger = ledger
+        self.fleet = ledger.fleet
+        self.owners = owners
+
+    def tally_cards(self, ask: Ask) -> Tally:
+        """Every card and every node without cards, each under the first rule that refused it."""
+        ledger, tally = self.ledger, Tally()
+        for at in range(len(ledger.lots)):
+            code: str | None = ledger.refusal(ask, at)
+            total, free = ledger.lot_total[at], ledger.lot_free[at]
+            if code is None:
+                tally.add("in_use", total - free, at)
+                tally.add("ram", free, at)
+            else:
+                tally.add(code, total, at)
+                if code == "node_state" and ledger.refusal_elsewhere(ask, at) is None:
+                    tally.would_fit.append(at)
+        self._add_bare_nodes(tally, ask)
+        return tally
+
+    def _add_bare_nodes(self, tally: Tally, ask: Ask) -> None:
+        for node, count in enumerate(self.fleet.card_count):
+            if not count:
+                code = self.ledger.site_refusal(ask, node) or ("gpus_unknown" if count is None else "no_gpu")
+                tally.add(code, 1)
+
+    def tally_nodes(self, ask: Ask, *, with_cards: bool) -> Tally:
+        """Every node under the first rule that refused it for work without a card."""
+        tally = Tally()
+        for node, count in enumerate(self.fleet.card_count):
+            code = self.ledger.site_refusal(ask, node)
+            if code is None:
+                code = "gpus_unknown" if count is None else "config" if count and not with_cards else "ram"
+            tally.add(code, 1)
+        return tally
+
+    def tally_shards(self, want: Want, way: Way, replicas: ReplicaPlacer) -> Tally:
+        """Every card under the first rule that kept it out of a shard."""
+        if way.profile.gpu_class is None:
+            return self.tally_nodes(way.ask, with_cards=False)
+        ledger, tally = self.ledger, Tally()
+        for at in range(len(ledger.lots)):
+            refused = ledger.refusal(way.ask, at)
+            total, free = ledger.lot_total[at], ledger.lot_free[at]
+            if refused is not None:
+                tally.add(refused, total, at)
+                if refused == "node_state" and ledger.refusal_elsewhere(way.ask, at) is None:
+                    tally.would_fit.append(at)
+                continue
             tally.add("in_use", total - free, at)
-            tally.add("ram", free, at)
-        else:
-            tally.add(code, total, at)
-            if code == "node_state" and ledger.refusal_elsewhere(ask, at) is None:
-                tally.would_fit.append(at)
-    for node, count in enumerate(ledger.fleet.card_count):
-        if not count:
-            tally.add(ledger.site_refusal(ask, node) or ("gpus_unknown" if count is None else "no_gpu"), 1)
-    return tally
+        for node, cells in way.node_cells.items():
+            free = sum(len(ledger.cell_free[cell]) for cell in cells)
+            if not free:
+                continue
+            if choose_cards(ledger, cells, way.profile.gpus_per_node) is None:
+                code = "block"
+            elif not ledger.has_memory(node, way.memory_mib):
+                code = "ram"
+            elif not replicas.has_disk(want, way, node):
+                code = "disk"
+            else:
+                code = "fabric"
+            for cell in cells:
+                tally.add(code, len(ledger.cell_free[cell]), ledger.cell_lot[cell])
+        self._add_bare_nodes(tally, way.ask)
+        return tally
+
+    def shard_headline(self, way: Way, tally: Tally) -> str:
+        """What one replica needs together, against what is there."""
+        profile, ledger = way.profile, self.ledger
+        if profile.gpu_class is None:
+            return ""
+        free = {node: sum(len(ledger.cell_free[cell]) for cell in cells) for node, cells in way.node_cells.items()}
+        able = sorted(node for node, count in free.items() if count >= profile.gpus_per_node)
+        total = sum(free.values())
+        size = "" if way.ask.vram_gb is None else f" of at least {size_text(way.ask.vram_gb)} GB"
+        if profile.nodes > 1:
+            blocks: dict[str, int] = {}
+            for node in able:
+                for fabric in self.fleet.fabrics[node]:
+                    blocks[fabric] = blocks.get(fabric, 0) + 1
+            told = listing(f"{name}: {blocks[name]}" for name in sorted(blocks, key=lambda name: (-blocks[name], name)))
+            most = plural(max(blocks.values(), default=0), "node")
+            return (
+                f"needs {profile.nodes} nodes with {plural(profile.gpus_per_node, 'card')}{size} on one fabric;"
+                f" {plural(total, 'card')} free but the largest block on one fabric is {most}"
+                + (f" ({told})" if told else "")
+            )
+        if profile.gpus_per_node > 1 and ("block" in tally.counts or not able):
+            found = max(free.values(), default=0)
+            nodes = sum(count > 0 for count in free.values())
+            scattered = f" ({plural(total, 'card')} free on {plural(nodes, 'node')})" if nodes > 1 else ""
+            return f"needs {profile.gpus_per_node} cards{size} on one node, found {found}{scattered}"
+        return ""
+
+    def reason(self, tally: Tally, ask: Ask, *, memory_mib: int) -> str:
+        """The counts as a sentence, each with the values that decided."""
+        if not tally.counts:
+            return "there are no nodes"
+        return ", ".join(self._phrase(code, count, tally, ask, memory_mib) for code, count in tally.ordered().items())
+
+    def _phrase(self, code: str, count: int, tally: Tally, ask: Ask, memory_mib: int) -> str:
+        lots = [self.ledger.lots[at] for at in tally.lots.get(code, ())]
+        if code in ("cc_min", "cc_max"):
+            return f"{count} {_cap_phrase(code, ask)} ({_caps(lots)})"
+        if code == "vram":
+            return f"{count} too little VRAM ({_vram(lots, ask)})"
+        if code == "in_use":
+            names = sorted({name for at in tally.lots.get(code, ()) for name in self.owners.get(at, ())})
+            return f"{count} taken" + (f" (by {listing(names)})" if names else "")
+        if code == "node_state":
+            return self._node_state_phrase(count, tally, lots)
+        if code == "ram":
+            have = max((left for left in self.ledger.ram_left if left is not None), default=0)
+            what = plural(count, "node") if not lots else f"{count} on nodes"
+            return f"{what} without {memory_mib} MiB of memory left (at most {max(0, have)} MiB)"
+        if code == "selector":
+            wanted = ", ".join(f"{key}={value}" for key, value in sorted(ask.selector.items()))
+            return f"{count} on nodes without the labels {wanted}"
+        if code in _NODE_CODES:
+            return f"{plural(count, 'node')} {_PLAIN[code]}"
+        named = {
+            "gpu_class": f"of another class than {ask.gpu_class}",
+            "vendor": f"not of {ask.vendor}",
+            "engine": f"that {ask.engine} has no build for",
+            "node_pin": f"not on node {ask.node}",
+        }
+        return f"{count} {named.get(code) or _PLAIN.get(code, code)}"
+
+    def _node_state_phrase(self, count: int, tally: Tally, lots: Sequence[Lot]) -> str:
+        ledger = self.ledger
+        fitting = sum(ledger.lot_total[at] for at in tally.would_fit)
+        shown = [ledger.lots[at] for at in tally.would_fit] or lots
+        states = " or ".join(sorted({lot.site.state for lot in shown})) or "not ready"
+        if not fitting:
+            return f"{count} on nodes that are {states}"
+        nodes = sorted({ledger.cell_node[cell] for at in tally.would_fit for cell in ledger.lot_cells[at]})
+        names = listing(self.fleet.names[node] for node in nodes)
+        what = "fits but its node is" if fitting == 1 else "fit but their nodes are"
+        rest = f", {count - fitting} more on such nodes" if count > fitting else ""
+        return f"{plural(fitting, 'card')} {what} {states} ({names}){rest}"
 
 
-def tally_cpu(ledger: Ledger, turn: Turn) -> Tally:
-    """Every node under the first rule that refused it for work without a card."""
-    tally = Tally()
-    admitted = turn.role.needs.gpu_nodes
-    for node, count in enumerate(ledger.fleet.card_count):
-        code = ledger.site_refusal(turn.ask, node)
-        if code is None:
-            code = "gpus_unknown" if count is None else "config" if count and not admitted else "ram"
-        tally.add(code, 1)
-    return tally
-
-
-def reason_text(tally: Tally, ledger: Ledger, ask: Ask, owners: Mapping[int, Sequence[str]], *, memory_mib: int) -> str:
-    """The counts as a sentence, each with the values that decided."""
-    if not tally.counts:
-        return "there are no nodes"
-    parts = [_phrase(code, count, tally, ledger, ask, owners, memory_mib) for code, count in tally.ordered().items()]
-    return ", ".join(parts)
-
-
-def _phrase(  # noqa: PLR0911, PLR0917
-    code: str, count: int, tally: Tally, ledger: Ledger, ask: Ask, owners: Mapping[int, Sequence[str]], memory_mib: int
-) -> str:
-    lots = [ledger.lots[at] for at in tally.lots.get(code, ())]
+def _cap_phrase(code: str, ask: Ask) -> str:
+    """Which bound on the compute capability was not met, and whose it is."""
     if code == "cc_min":
-        floor = max(cap for cap in (ask.min_cc, ask.engine_min_cc) if cap is not None)
-        whose = "" if ask.min_cc == floor else f", the least that {ask.engine} runs on"
-        return f"{count} compute capability below {cap_text(floor)}{whose} ({_caps(lots)})"
-    if code == "cc_max":
-        top = min(cap for cap in (ask.max_cc, ask.engine_max_cc) if cap is not None)
-        whose = "" if ask.max_cc == top else f", the most that {ask.engine} runs on"
-        return f"{count} compute capability above {cap_text(top)}{whose} ({_caps(lots)})"
-    if code == "vram":
-        return f"{count} too little VRAM ({_vram(lots, ask)})"
-    if code == "in_use":
-        names = sorted({name for at in tally.lots.get(code, ()) for name in owners.get(at, ())})
-        return f"{count} taken" + (f" (by {listing(names)})" if names else "")
-    if code == "node_state":
-        return _node_state_phrase(count, tally, ledger, lots)
-    if code == "ram":
-        have = max((left for left in ledger.ram_left if left is not None), default=0)
-        return f"{count} on nodes without {memory_mib} MiB of memory left (at most {max(0, have)} MiB)"
-    if code == "gpu_class":
-        return f"{count} of another class than {ask.gpu_class}"
-    if code == "vendor":
-        return f"{count} not of {ask.vendor}"
-    if code == "engine":
-        return f"{count} that {ask.engine} has no build for"
-    if code == "node_pin":
-        return f"{count} not on node {ask.node}"
-    if code == "selector":
-        wanted = ", ".join(f"{key}={value}" for key, value in sorted(ask.selector.items()))
-        return f"{count} on nodes without the labels {wanted}"
-    if code in _NODE_CODES:
-        return f"{plural(count, 'node')} {_PLAIN[code]}"
-    return f"{count} {_PLAIN.get(code, code)}"
+        bound, own = max(cap for cap in (ask.min_cc, ask.engine_min_cc) if cap is not None), ask.min_cc
+        return f"compute capability below {cap_text(bound)}" + ("" if own == bound else f", the least for {ask.engine}")
+    bound, own = min(cap for cap in (ask.max_cc, ask.engine_max_cc) if cap is not None), ask.max_cc
+    return f"compute capability above {cap_text(bound)}" + ("" if own == bound else f", the most for {ask.engine}")
 
 
 _NODE_CODES = frozenset(("config", "no_gpu", "gpus_unknown"))
@@ -200,26 +287,12 @@ def _vram(lots: Sequence[Lot], ask: Ask) -> str:
     return f"needs {need_gib:.1f} GiB, has {have_gib:.1f}, short {need_gib - have_gib:.1f} GiB per card"
 
 
-def _node_state_phrase(count: int, tally: Tally, ledger: Ledger, lots: Sequence[Lot]) -> str:
-    fitting = sum(ledger.lot_total[at] for at in tally.would_fit)
-    states = " or ".join(sorted({lot.site.state for lot in lots})) or "not ready"
-    if fitting:
-        names = listing(
-            dict.fromkeys(
-                ledger.fleet.names[ledger.cell_node[cell]] for at in tally.would_fit for cell in ledger.lot_cells[at]
-            )
-        )
-        what = "fits but its node is" if fitting == 1 else "fit but their nodes are"
-        rest = f", {count - fitting} more on such nodes" if count > fitting else ""
-        return f"{plural(fitting, 'card')} {what} {states} ({names}){rest}"
-    return f"{count} on nodes that are {states}"
-
-
 def owners_by_lot(placer: RolePlacer, others: Mapping[int, Iterable[str]]) -> dict[int, list[str]]:
     """Who has cards of each lot."""
     found: dict[int, list[str]] = {}
-    for lot, users in enumerate(placer.on):
-        names = [placer.turns[number].role.name for number, seats in users.items() if seats]
+    for lot, movable in enumerate(placer.on):
+        users = {number for seats in (movable, placer.fixed.get(lot, {})) for number in seats if seats[number]}
+        names = [placer.turns[number].role.name for number in users]
         names.extend(others.get(lot, ()))
         if names:
             found[lot] = sorted(set(names))
@@ -239,7 +312,12 @@ def why_of_lot(turn: Turn, lot: int, ledger: Ledger, owners: Mapping[int, Sequen
     what = "largest" if role.prefer == LARGEST else "smallest"
     card = f"{size}, compute capability {cap_text(shape.compute_cap)}"
     why: dict[str, t.Any] = {"rule": role.prefer, "fitting": fitting}
-    if not better:
+    if lot not in turn.lots:
+        why["rule"] = "kept"
+        code = ledger.refusal(turn.ask, lot) or ""
+        state = ledger.lots[lot].site.state
+        why["text"] = f"{card}: kept, {'its node is ' + state if code == 'node_state' else 'the card is ' + code}"
+    elif not better:
         only = "the only card that fits" if fitting == 1 else f"the {what} of {fitting} cards that fit"
         why["text"] = f"{card}: {only}"
     elif not free:

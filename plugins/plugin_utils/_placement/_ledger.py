@@ -144,6 +144,11 @@ class Ledger:
         site = self.sites[self.node_site[node]]
         return node_refusal(ask, name=self.fleet.names[node], state=site.state, labels=site.labels)
 
+    def site_refusal_elsewhere(self, ask: Ask, node: int) -> str | None:
+        """Why nothing of this ask would do on a node even if it were ready."""
+        site = self.sites[self.node_site[node]]
+        return node_refusal(ask, name=self.fleet.names[node], state=READY, labels=site.labels)
+
     @property
     def cpu_order(self) -> list[int]:
         """Ready nodes in the order in which they get work without cards: those without cards first, then by size."""

@@ -53,10 +53,11 @@ def augment(placer: RolePlacer, turn: Turn, numbers: list[int]) -> bool:
     for _ in range(MAX_CHAINS):
         found, reached = find_chain(placer, turn, banned)
         if found is None:
+            turn.reached = reached
             if not placer.claims_memory:
                 placer.dead.update(reached)
             return False
-        failed = _apply(placer, turn, numbers, found)
+        failed = apply_chain(placer, turn, numbers, found)
         if failed is None:
             return True
         banned.add(failed)
@@ -64,17 +65,25 @@ def augment(placer: RolePlacer, turn: Turn, numbers: list[int]) -> bool:
     return False
 
 
-def find_chain(placer: RolePlacer, turn: Turn, banned: t.Collection[Hop] = ()) -> tuple[Chain | None, tuple[int, ...]]:
+def find_chain(
+    placer: RolePlacer, turn: Turn, banned: t.Collection[Hop] = (), *, goal: int | None = None
+) -> tuple[Chain | None, tuple[int, ...]]:
     """The shortest chain to a free card, and the lots that were reached on the way.
 
-    Among equals the mover's preferred target comes first, then the later role.
+    Among equals the mover's preferred target comes first, then the later role. With ``goal`` the chain ends at a card
+    of that role.
     """
     ledger, dead = placer.ledger, placer.dead
     came: dict[int, Hop | None] = {lot: None for lot in turn.lots if lot not in dead}
     queue = list(came)
     for lot in queue:
         hop = came[lot]
-        if ledger.lot_free[lot] and _has_room(placer, turn if hop is None else placer.turns[hop.turn], lot):
+        if goal is not None:
+            is_end = bool(placer.on[lot].get(goal))
+        else:
+            mover = turn if hop is None else placer.turns[hop.turn]
+            is_end = bool(ledger.lot_free[lot]) and _has_room(placer, mover, lot)
+        if is_end:
             hops: list[Hop] = []
             while hop is not None:
                 hops.append(hop)
@@ -103,7 +112,7 @@ def _has_room(placer: RolePlacer, turn: Turn, lot: int) -> bool:
     )
 
 
-def _apply(placer: RolePlacer, turn: Turn, numbers: list[int], chain: Chain) -> Hop | None:
+def apply_chain(placer: RolePlacer, turn: Turn, numbers: list[int], chain: Chain) -> Hop | None:
     """Walk the chain from its free end, as often as every lot on it allows.
 
     Returns ``None`` when somebody was seated, else the hop that memory made impossible.
@@ -135,9 +144,9 @@ def _rehearse(placer: RolePlacer, movers: list[Turn], chain: Chain, first: int) 
     spent: dict[int, int] = {ledger.fleet.card_node[first]: movers[0].memory_mib}
     seats: list[Seat] = []
     for at, hop in enumerate(chain.hops):
-        leaving, coming = movers[at], movers[at + 1]
+        coming = movers[at + 1]
         for seat in reversed(placer.on[hop.leaves][hop.turn][-MAX_OCCUPANTS:]):
-            needed = spent.get(seat.node, 0) - leaving.memory_mib + coming.memory_mib
+            needed = spent.get(seat.node, 0) - seat.memory_mib + coming.memory_mib
             if needed <= 0 or ledger.has_memory(seat.node, needed):
                 spent[seat.node] = needed
                 seats.append(seat)

@@ -134,6 +134,7 @@ class Fleet:
     card_pci: list[str | None]
     pairs: Mapping[int, tuple[int, ...]]
     holders: Mapping[int, str]
+    ours: Mapping[int, str]
     fingerprint: str
 
 
@@ -222,6 +223,7 @@ class _Reader:
         self.card_pci: list[str | None] = []
         self.pairs: dict[int, tuple[int, ...]] = {}
         self.holders: dict[int, str] = {}
+        self.ours: dict[int, str] = {}
         self.label_memo: dict[tuple[tuple[str, t.Any], ...], Mapping[str, str]] = {}
 
     def read(self, name: str, profile: dict[str, t.Any]) -> None:
@@ -482,6 +484,8 @@ class _Reader:
             self.errors.append(f"{where}: 'holder' is a dictionary (or null: nobody), this is {_kind(holder)}.")
             return 0
         if holder.get("ours"):
+            if isinstance(holder.get("name"), str):
+                self.ours[number] = holder["name"]
             return 0
         label = holder.get("name") or holder.get("id")
         self.holders[number] = f"{holder.get('kind') or 'somebody'} {label}" if label is not None else "somebody"
@@ -511,6 +515,7 @@ class _Reader:
             card_pci=self.card_pci,
             pairs=self.pairs,
             holders=self.holders,
+            ours=self.ours,
             fingerprint=self._fingerprint(),
         )
 
@@ -544,6 +549,20 @@ class _Reader:
             digest.update(text.encode())
         digest.update(repr(self.shapes).encode())
         return digest.hexdigest()[:16]
+
+
+def shape_of_gpu(gpu: Mapping[str, t.Any]) -> Shape:
+    """The shape of a card as a plan describes it."""
+    size = gpu.get("memory_gb")
+    return Shape(
+        gpu_class=gpu.get("gpu_class"),
+        memory_gb=size,
+        memory_mib=None if size is None else int(size * 1024 * _PRINTED_SHARE),
+        reserved_mib=None,
+        compute_cap=parse_compute_cap(gpu.get("compute_cap")),
+        vendor=None,
+        mig=False,
+    )
 
 
 def label_text(value: t.Any) -> str:

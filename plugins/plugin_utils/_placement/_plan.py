@@ -12,9 +12,16 @@ from __future__ import annotations
 import gc
 import typing as t
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._engines import (
     BUILTIN_ENGINES,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._colocate import (
+    expand_units,
+    group_members,
+    make_unit,
+    units_of,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._document import (
     Writer,
@@ -34,6 +41,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._opti
     VERSION,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._refusals import (
+    Question,
     Refusals,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._replicas import (
@@ -49,6 +57,12 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._role
     make_turn,
     turn_order,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._shares import (
+    share_memory,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._sticky import (
+    Sticky,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._weights import (
     Weights,
 )
@@ -61,6 +75,21 @@ if t.TYPE_CHECKING:
         Model,
         Profile,
         Role,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._colocate import (
+        Unit,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit import (
+        Ask,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
+        Fleet,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._refusals import (
+        Missing,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._roles import (
+        Turn,
     )
 
 
@@ -77,18 +106,9 @@ def plan(
     engines: Mapping[str, Engine] = BUILTIN_ENGINES,
 ) -> dict[str, t.Any]:
     """Place roles and models on nodes; raises ``ProfileError`` where the profiles can not be read."""
+    options = _Options(moves=moves, rebalance=rebalance, rescue=rescue, passthrough=passthrough, engines=engines)
     with _paused_collector():
-        return _plan(
-            nodes,
-            roles,
-            models,
-            previous,
-            moves=moves,
-            rebalance=rebalance,
-            rescue=rescue,
-            passthrough=passthrough,
-            engines=engines,
-        )
+        return _plan(nodes, roles, models, previous, options)
 
 
 @contextmanager
@@ -116,63 +136,156 @@ def profile_memory_mib(profile: Profile) -> int:
     return int(profile.min_memory_gb * 1024) if profile.min_memory_gb else 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    moves: str = "none"
+    rebalance: bool = False
+    rescue: bool = True
+    passthrough: bool = True
+    engines: Mapping[str, Engine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """Everything in its place, not yet written down."""
+
+    fleet: Fleet
+    placer: RolePlacer
+    replicas: ReplicaPlacer
+    wants: list[Want]
+    loads: list[Want]
+    weights: Weights
+    sticky: Sticky | None
+
+
+def _place(
+    nodes: t.Any,
+    roles: Sequence[Role],
+    models: Sequence[Model],
+    previous: Mapping[str, t.Any] | None,
+    options: _Options,
+) -> _Placed:
+    engines, passthrough = options.engines, options.passthrough
+    fleet = read_nodes(nodes)
+    by_name = {model.name: model for model in models}
+    role_asks = [(role, ask_of_role(role, by_name, engines, passthrough=passthrough)) for role in turn_order(roles)]
+    units = {group: units_of(group, members, engines) for group, members in group_members(role_asks).items()}
+    on_demand = [
+        model
+        for model in sorted(models, key=lambda model: model.name)
+        if model.scaling is not None and model.profiles and not model.scaling.min and model.scaling.max
+    ]
+    wants = [_want(number, model, engines, passthrough=passthrough) for number, model in enumerate(want_order(models))]
+    loads = [_want(number, model, engines, passthrough=passthrough) for number, model in enumerate(on_demand)]
+    asks = [ask for _role, ask in role_asks]
+    asks += [unit[1] for found in units.values() for unit in found]
+    asks += [way.ask for want in wants + loads for way in want.ways]
+    ledger = Ledger(fleet, asks, passthrough=passthrough)
+    weights = Weights(fleet, models, engines)
+    turns = _turns(role_asks, units, ledger, passthrough=passthrough)
+    for want in wants + loads:
+        for way in want.ways:
+            settle_way(way, ledger)
+    preempt = previous is not None and options.moves == "preempt"
+    placer = RolePlacer(ledger, turns, weights, rescue=options.rescue, preempt=preempt)
+    replicas = ReplicaPlacer(ledger, weights)
+    sticky = None
+    if previous is not None:
+        sticky = Sticky(previous, placer, replicas, wants, moves=options.moves)
+        if not options.rebalance:
+            sticky.keep()
+            sticky.evacuate()
+    for turn in turns:
+        placer.place(turn)
+    for want in wants:
+        replicas.place(want)
+    if passthrough:
+        share_memory(ledger, turns, wants)
+    expand_units(turns)
+    return _Placed(
+        fleet=fleet, placer=placer, replicas=replicas, wants=wants, loads=loads, weights=weights, sticky=sticky
+    )
+
+
 def _plan(
     nodes: t.Any,
     roles: Sequence[Role],
     models: Sequence[Model],
     previous: Mapping[str, t.Any] | None,
-    *,
-    moves: str,
-    rebalance: bool,
-    rescue: bool,
-    passthrough: bool,
-    engines: Mapping[str, Engine],
+    options: _Options,
 ) -> dict[str, t.Any]:
-    del previous, moves, rebalance
-    fleet = read_nodes(nodes)
-    by_name = {model.name: model for model in models}
-    role_asks = [(role, ask_of_role(role, by_name, engines, passthrough=passthrough)) for role in turn_order(roles)]
-    waiting = [model for model in models if model.scaling is not None and model.profiles and not model.scaling.min]
-    on_demand = sorted(
-        (model for model in waiting if model.scaling and model.scaling.max), key=lambda model: model.name
+    placed = _place(nodes, roles, models, previous, options)
+
+    replicas = placed.replicas
+    could = [{"model": want.model.name, "could_place": replicas.count(want, _most(want))} for want in placed.loads]
+    writer = Writer(placed.placer.ledger, placed.placer, placed.wants, models, placed.weights)
+    made = {"assignments": writer.assignments(), "replicas": writer.replicas()}
+
+    def ask_again(others: Sequence[Mapping[str, t.Any]], other_roles: Sequence[Role], moves: str) -> Missing:
+        changed = replace(options, moves=moves, rescue=True, rebalance=False)
+        return _missing(_place(others, other_roles, models, made, changed))
+
+    question = Question(nodes=nodes, roles=roles, ask=ask_again)
+    sticky = placed.sticky
+    bounded = [turn.role.name for turn in placed.placer.turns if turn.bound_hit]
+    bounded += [want.model.name for want in placed.wants if want.bound_hit]
+    changes = (
+        {"moves": [], "retained": [], "blocked": []} if sticky is None else sticky.changes(rebalance=options.rebalance)
     )
-    wants = [_want(number, model, engines, passthrough=passthrough) for number, model in enumerate(want_order(models))]
-    loads = [_want(number, model, engines, passthrough=passthrough) for number, model in enumerate(on_demand)]
-    asks = [ask for _role, ask in role_asks] + [way.ask for want in wants + loads for way in want.ways]
-    ledger = Ledger(fleet, asks, passthrough=passthrough)
-    weights = Weights(fleet, models, engines)
-    turns = [
-        make_turn(number, role, ask, role_memory_mib(role) if passthrough else 0, ledger)
-        for number, (role, ask) in enumerate(role_asks)
-    ]
-    for want in wants + loads:
-        for way in want.ways:
-            settle_way(way, ledger)
-    placer = RolePlacer(ledger, turns, weights, rescue=rescue)
-    for turn in turns:
-        placer.place(turn)
-    replicas = ReplicaPlacer(ledger, weights)
-    for want in wants:
-        replicas.place(want)
-    could = [{"model": want.model.name, "could_place": replicas.count(want, _most(want))} for want in loads]
-    writer = Writer(ledger, placer, wants, models, weights)
-    off = [model.name for model in waiting if model.scaling and not model.scaling.max]
     return {
         "version": VERSION,
         "inputs": {
-            "nodes": fleet.fingerprint,
+            "nodes": placed.fleet.fingerprint,
             "roles": catalog_fingerprint(roles),
             "models": catalog_fingerprint(models),
         },
-        "assignments": writer.assignments(),
-        "replicas": writer.replicas(),
-        "unplaced": Refusals(writer, replicas).entries(),
+        **made,
+        "unplaced": Refusals(writer, replicas, question).entries(),
         "on_demand": could,
-        "off": sorted(off),
+        "off": sorted(
+            model.name for model in models if model.scaling is not None and model.profiles and model.scaling.max == 0
+        ),
         "nodes": writer.nodes(),
         "ledger": writer.ledger_rows(),
-        "changes": {"moves": [], "retained": [], "blocked": []},
+        "changes": changes | ({"bounded": bounded} if bounded else {}),
     }
+
+
+def _missing(placed: _Placed) -> Missing:
+    missing = {("role", turn.role.name): turn.missing for turn in placed.placer.turns if turn.missing}
+    return missing | {("model", want.model.name): want.missing for want in placed.wants if want.missing}
+
+
+def _turns(
+    role_asks: Sequence[tuple[Role, Ask]],
+    units: Mapping[str, Sequence[Unit]],
+    ledger: Ledger,
+    *,
+    passthrough: bool,
+) -> list[Turn]:
+    """One turn for each role, and before the first member of a group one for each kind of unit."""
+    order: list[tuple[Role, Ask] | Unit] = []
+    begun: set[str] = set()
+    for role, ask in role_asks:
+        group = role.colocate
+        if group is not None and group in units and group not in begun:
+            begun.add(group)
+            order.extend(units[group])
+        order.append((role, ask))
+    members: dict[str, Turn] = {}
+    turns: list[Turn | None] = []
+    for number, entry in enumerate(order):
+        if len(entry) == 2:
+            role, ask = entry
+            turn = make_turn(number, role, ask, role_memory_mib(role) if passthrough else 0, ledger)
+            members[role.name] = turn
+            turns.append(turn)
+        else:
+            turns.append(None)
+    return [
+        turn if turn is not None else make_unit(number, t.cast("Unit", order[number]), members, ledger)
+        for number, turn in enumerate(turns)
+    ]
 
 
 def _most(want: Want) -> int:

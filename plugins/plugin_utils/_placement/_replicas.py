@@ -21,7 +21,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._node
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
         Model,
@@ -72,10 +72,16 @@ class Want:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Shard:
-    """The part of a replica on one node; without cards on the CPU."""
+    """The part of a replica on one node; without cards on the CPU.
+
+    ``unseen`` is what the last plan says of the cards of a node that does not show them now.
+    """
 
     node: int
     cards: list[int]
+    memory_mib: int = 0
+    unseen: Mapping[str, t.Any] | None = None
+    risk: str | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -145,9 +151,13 @@ class ReplicaPlacer:
         self._fabric_keys: dict[str, tuple[t.Any, ...]] = {}
 
     def place(self, want: Want) -> None:
-        """Fill what a model still wants: for each replica the way with the highest priority that fits."""
+        """Fill what a model still wants."""
         used = {replica.replica for replica in want.replicas}
-        numbers = [number for number in range(want.wanted) if number not in used]
+        self.fill(want, [number for number in range(want.wanted) if number not in used])
+        want.replicas.sort(key=lambda replica: replica.replica)
+
+    def fill(self, want: Want, numbers: Iterable[int]) -> None:
+        """Place these replicas as far as there is room: for each the way with the highest priority that fits."""
         finders: list[_Finder | None] = [None] * len(want.ways)
         for number in numbers:
             for at, way in enumerate(want.ways):
@@ -157,44 +167,40 @@ class ReplicaPlacer:
                 found = finder.find()
                 if found is not None:
                     fabric, shards = found
-                    self.take(way, shards)
+                    self.take(shards)
                     want.replicas.append(Replica(replica=number, way=way, shards=shards, fabric=fabric))
                     break
             else:
                 break
-        want.replicas.sort(key=lambda replica: replica.replica)
 
-    def take(self, way: Way, shards: Iterable[Shard]) -> None:
+    def take(self, shards: Iterable[Shard]) -> None:
         """Take the cards and the memory of shards."""
         for shard in shards:
             for card in shard.cards:
                 self.ledger.take(card)
-            self.ledger.claim(shard.node, way.memory_mib)
+            self.ledger.claim(shard.node, shard.memory_mib)
             self.touched.append(shard.node)
 
-    def give(self, way: Way, shards: Iterable[Shard]) -> None:
+    def give(self, shards: Iterable[Shard]) -> None:
         """Give the cards and the memory of shards back."""
         for shard in shards:
             for card in shard.cards:
                 self.ledger.give(card)
-            self.ledger.claim(shard.node, -way.memory_mib)
+            self.ledger.claim(shard.node, -shard.memory_mib)
             self.touched.append(shard.node)
 
     def count(self, want: Want, most: int) -> int:
         """How many replicas of a model could be placed on what is left; nothing is taken."""
-        placed: list[tuple[Way, list[Shard]]] = []
+        placed: list[list[Shard]] = []
         finders = [self._finder(want, way) for way in want.ways]
         while len(placed) < most:
-            for way, finder in zip(want.ways, finders, strict=True):
-                found = finder.find()
-                if found is not None:
-                    self.take(way, found[1])
-                    placed.append((way, found[1]))
-                    break
-            else:
+            found = next((found for finder in finders if (found := finder.find()) is not None), None)
+            if found is None:
                 break
-        for way, shards in reversed(placed):
-            self.give(way, shards)
+            self.take(found[1])
+            placed.append(found[1])
+        for shards in reversed(placed):
+            self.give(shards)
         return len(placed)
 
     def _finder(self, want: Want, way: Way) -> _Finder:
@@ -248,6 +254,10 @@ class _Finder:
     def cards(self, node: int) -> list[int]:
         """The cards that a shard on this node would get."""
         return choose_cards(self.ledger, self.way.node_cells[node], self.way.profile.gpus_per_node) or []
+
+    def shard(self, node: int) -> Shard:
+        """A shard on a node that has a rank."""
+        return Shard(node=node, cards=self.cards(node), memory_mib=self.way.memory_mib)
 
     def rank(self, node: int) -> Rank | None:
         """(does not hold the weights, free cards, node): the smaller, the better; ``None`` where no shard can go."""
@@ -303,7 +313,7 @@ class _OnNode(_Finder):
         for node in self.news():
             self.ranking.renew(node)
         for rank in self.ranking.best(1):
-            return None, [Shard(node=rank[2], cards=self.cards(rank[2]))]
+            return None, [self.shard(rank[2])]
         return None
 
 
@@ -345,7 +355,7 @@ class _OnFabric(_Finder):
             return None
         fabric = self.heap[0][-1]
         best = self.rankings[fabric].best(self.way.profile.nodes)
-        return fabric, [Shard(node=rank[2], cards=self.cards(rank[2])) for rank in best]
+        return fabric, [self.shard(rank[2]) for rank in best]
 
 
 class _OnCpu(_Finder):
@@ -370,5 +380,5 @@ class _OnCpu(_Finder):
             load, absent, place, node = heappop(self.heap)
             if self.can(node):
                 heappush(self.heap, (load + 1, absent, place, node))
-                return None, [Shard(node=node, cards=[])]
+                return None, [Shard(node=node, cards=[], memory_mib=self.way.memory_mib)]
         return None

@@ -13,14 +13,13 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._matching import (
+    apply_chain,
     augment,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._natural import (
-    natural_key,
+    find_chain,
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
         Role,
@@ -39,15 +38,27 @@ if t.TYPE_CHECKING:
 LARGEST = "largest"
 
 
+NO_CARD, UNSEEN_CARD = -1, -2
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Seat:
-    """One replica of a role and where it is; ``card`` and ``lot`` are -1 on the CPU."""
+    """One replica of a role and where it is.
+
+    On the CPU ``card`` is ``NO_CARD``; on a node that does not show its cards now it is ``UNSEEN_CARD``, and ``unseen``
+    is what the last plan says of the card. ``memory_mib`` is what the machine has claimed of its node. ``unit`` is the
+    turn of the group that shares the card.
+    """
 
     turn: int
     replica: int
     node: int
-    card: int = -1
+    card: int = NO_CARD
     lot: int = -1
+    memory_mib: int = 0
+    unseen: Mapping[str, t.Any] | None = None
+    risk: str | None = None
+    unit: Turn | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -62,11 +73,15 @@ class Turn:
     lots: tuple[int, ...] = ()
     seats: list[Seat] = field(default_factory=list)
     bound_hit: bool = False
+    members: tuple[Turn, ...] = ()
+    numbers: Sequence[int] = ()
+    barred: set[int] = field(default_factory=set)
+    reached: tuple[int, ...] = ()
 
     @property
     def missing(self) -> int:
         """How many replicas have no place."""
-        return max(0, self.role.count - len(self.seats))
+        return 0 if self.members else max(0, len(self.numbers) - len(self.seats))
 
 
 def turn_order(roles: Iterable[Role]) -> list[Role]:
@@ -85,7 +100,7 @@ def preference(role: Role, lot: Lot) -> tuple[float, tuple[int, int]]:
 
 def make_turn(number: int, role: Role, ask: Ask, memory_mib: int, ledger: Ledger) -> Turn:
     """A role with the lots that fit it, grouped in order of preference."""
-    turn = Turn(number=number, role=role, ask=ask, memory_mib=memory_mib)
+    turn = Turn(number=number, role=role, ask=ask, memory_mib=memory_mib, numbers=range(role.count))
     if not role.needs.gpu:
         return turn
     groups: dict[tuple[float, tuple[int, int]], list[int]] = {}
@@ -100,19 +115,33 @@ def make_turn(number: int, role: Role, ask: Ask, memory_mib: int, ledger: Ledger
 class RolePlacer:
     """Places roles on one ledger, and remembers who sits where so that a rescue can move them."""
 
-    def __init__(self, ledger: Ledger, turns: Sequence[Turn], weights: Weights, *, rescue: bool) -> None:
+    def __init__(
+        self, ledger: Ledger, turns: Sequence[Turn], weights: Weights, *, rescue: bool = True, preempt: bool = False
+    ) -> None:
         self.ledger = ledger
         self.turns = turns
         self.weights = weights
         self.rescue = rescue
+        self.preempt = preempt
+        self.evicted: list[Seat] = []
+        # Who may be moved, by lot and role; and who may not.
         self.on: list[dict[int, list[Seat]]] = [{} for _lot in ledger.lots]
+        self.fixed: dict[int, dict[int, list[Seat]]] = {}
         self.dead: set[int] = set()
         self.moved = 0
         self.claims_memory = any(turn.memory_mib for turn in turns)
 
     def place(self, turn: Turn) -> None:
         """Fill what a role still wants: free cards first, then a rescue, then the CPU."""
-        numbers = free_numbers(turn)
+        self.fill(turn, free_numbers(turn))
+        if self.preempt and turn.role.needs.gpu:
+            self._preempt(turn, free_numbers(turn))
+        turn.seats.sort(key=lambda seat: seat.replica)
+        for member in turn.members:
+            member.barred.update(seat.replica for seat in turn.seats)
+
+    def fill(self, turn: Turn, numbers: list[int]) -> None:
+        """Give places to these replicas as far as there are any."""
         if turn.role.needs.gpu:
             for group in turn.groups:
                 if not numbers:
@@ -122,11 +151,38 @@ class RolePlacer:
                 continue
         if numbers and (turn.role.cpu_fallback or not turn.role.needs.gpu):
             self._fill_cpu(turn, numbers)
-        turn.seats.sort(key=lambda seat: seat.replica)
+
+    def _preempt(self, turn: Turn, numbers: list[int]) -> None:
+        """Take cards of roles that come later by priority, the last of them first."""
+        while numbers:
+            self.dead.clear()
+            _none, reached = find_chain(self, turn)
+            victims = [
+                number
+                for lot in reached
+                for number, seats in self.on[lot].items()
+                if seats and self.turns[number].role.priority > turn.role.priority
+            ]
+            if not victims:
+                return
+            victim = self.turns[max(victims)]
+            chain, _reached = find_chain(self, turn, goal=victim.number)
+            if chain is None:
+                return
+            seat = self.on[chain.end][victim.number].pop()
+            victim.seats.remove(seat)
+            self.ledger.give(seat.card, seat.memory_mib)
+            if apply_chain(self, turn, numbers, chain) is not None:
+                self.ledger.take(seat.card, seat.memory_mib)
+                self.on[seat.lot][victim.number].append(seat)
+                victim.seats.append(seat)
+                return
+            self.evicted.append(seat)
 
     def sit(self, turn: Turn, replica: int, card: int, lot: int) -> Seat:
         """Note a replica on a card that the ledger has already given out."""
-        seat = Seat(turn=turn.number, replica=replica, node=self.ledger.fleet.card_node[card], card=card, lot=lot)
+        node = self.ledger.fleet.card_node[card]
+        seat = Seat(turn=turn.number, replica=replica, node=node, card=card, lot=lot, memory_mib=turn.memory_mib)
         turn.seats.append(seat)
         self.on[lot].setdefault(turn.number, []).append(seat)
         return seat
@@ -134,9 +190,10 @@ class RolePlacer:
     def reseat(self, turn: Turn, seat: Seat, card: int, lot: int) -> None:
         """Move a replica to a card that the ledger has already given out; the card it leaves stays given out."""
         ledger = self.ledger
-        if turn.memory_mib:
-            ledger.claim(seat.node, -turn.memory_mib)
+        if seat.memory_mib or turn.memory_mib:
+            ledger.claim(seat.node, -seat.memory_mib)
             ledger.claim(ledger.fleet.card_node[card], turn.memory_mib)
+            seat.memory_mib = turn.memory_mib
         stack = self.on[seat.lot][turn.number]
         if stack[-1] is seat:
             stack.pop()
@@ -210,7 +267,7 @@ class RolePlacer:
         left = self.ledger.ram_left[node]
         if not turn.memory_mib or left is None:
             return wanted
-        return min(wanted, left // turn.memory_mib)
+        return max(0, min(wanted, left // turn.memory_mib))
 
     def _take_run(self, turn: Turn, cell: int, lot: int, numbers: list[int]) -> None:
         ledger = self.ledger
@@ -222,10 +279,10 @@ class RolePlacer:
             if wanted <= 0:
                 return
             ledger.claim(node, wanted * turn.memory_mib)
-        seats, number = turn.seats, turn.number
+        seats, number, memory = turn.seats, turn.number, turn.memory_mib
         on = self.on[lot].setdefault(number, [])
         for _ in range(wanted):
-            seat = Seat(turn=number, replica=numbers.pop(), node=node, card=free.pop(), lot=lot)
+            seat = Seat(turn=number, replica=numbers.pop(), node=node, card=free.pop(), lot=lot, memory_mib=memory)
             seats.append(seat)
             on.append(seat)
         ledger.lot_free[lot] -= wanted
@@ -261,7 +318,7 @@ class RolePlacer:
         ledger = self.ledger
         held: dict[int, int] = {}
         for seat in turn.seats:
-            if seat.card < 0:
+            if seat.card == NO_CARD:
                 held[seat.node] = held.get(seat.node, 0) + 1
         nodes = [node for node in self.cpu_nodes(turn) if ledger.has_memory(node, turn.memory_mib)]
         level = min((held.get(node, 0) for node in nodes), default=0)
@@ -274,17 +331,14 @@ class RolePlacer:
                 if numbers and held.get(node, 0) <= level:
                     ledger.claim(node, turn.memory_mib)
                     held[node] = held.get(node, 0) + 1
-                    turn.seats.append(Seat(turn=turn.number, replica=numbers.pop(), node=node))
+                    turn.seats.append(
+                        Seat(turn=turn.number, replica=numbers.pop(), node=node, memory_mib=turn.memory_mib)
+                    )
             nodes = left
             level += 1
 
 
 def free_numbers(turn: Turn) -> list[int]:
     """The replica numbers that nobody sits on yet, the lowest last so that it is popped first."""
-    used = {seat.replica for seat in turn.seats}
-    return [number for number in range(turn.role.count - 1, -1, -1) if number not in used]
-
-
-def by_natural_name(names: Iterable[str]) -> list[str]:
-    """Names in natural order."""
-    return sorted(names, key=natural_key)
+    used = {seat.replica for seat in turn.seats} | turn.barred
+    return [number for number in reversed(turn.numbers) if number not in used]

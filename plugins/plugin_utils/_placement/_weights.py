@@ -35,6 +35,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
         Fleet,
         Number,
+        Shape,
         WeightsEntry,
     )
 
@@ -61,18 +62,17 @@ class Weights:
         key = (engine, kind, shape)
         found = self._fits.get(key)
         if found is None:
-            asks = self._asks.get(engine)
-            if asks is None:
-                asks = self._asks[engine] = [
-                    (model, ask_of_model(model, engine, self.engines))
-                    for model in self.models
-                    if engine in model.engines
-                ]
-            card = self.fleet.shapes[shape]
-            found = self._fits[key] = [
-                model.name for model, ask in asks if card_refusal(ask, card, engine=engine, kind=kind) is None
-            ]
+            found = self._fits[key] = self.fitting_shape(engine, kind, self.fleet.shapes[shape])
         return found
+
+    def fitting_shape(self, engine: str, kind: str | None, shape: Shape) -> list[str]:
+        """The same for a card that is in no profile."""
+        asks = self._asks.get(engine)
+        if asks is None:
+            asks = self._asks[engine] = [
+                (model, ask_of_model(model, engine, self.engines)) for model in self.models if engine in model.engines
+            ]
+        return [model.name for model, ask in asks if card_refusal(ask, shape, engine=engine, kind=kind) is None]
 
     def wanted(self, role: Role, shape: int) -> list[str]:
         """The models that a role would like to find on a node: those of its slots, else those that fit."""

@@ -11,7 +11,6 @@ import itertools
 import random
 
 import pytest
-
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
 
