@@ -44,26 +44,26 @@ class ActionModule(ActionBase):
                 )
             )
             return result
-        timeout = options.pop("timeout")
-        saved = options.pop("answer")
+        timeout, saved, weight_dirs = (options.pop(key) for key in ("timeout", "answer", "weight_dirs"))
         try:
-            outputs = (
-                read_answer(Path(saved).read_text(encoding="utf-8", errors="replace")) if saved else self._ask(timeout)
-            )
-        except (GatherError, OSError) as exc:
+            if saved:
+                outputs = read_answer(Path(saved).read_text(encoding="utf-8", errors="replace"))
+            else:
+                outputs = self._ask(timeout, weight_dirs)
+        except (GatherError, OSError, ValueError) as exc:
             result.update(failed=True, msg=f"{saved}: {exc}" if saved else str(exc))
             return result
         result.update(changed=False, ansible_facts={"knaster_node": profile_from_outputs(outputs, **options)})
         return result
 
-    def _ask(self, timeout: int) -> dict[str, Output]:
+    def _ask(self, timeout: int, weight_dirs: list[str]) -> dict[str, Output]:
         """Run the script on the node in one round trip.
 
         A shell that reads it from standard input gets it whole and without quoting. A connection that can not carry
         standard input, or a way to become root that wants a terminal, gets it as one argument.
         """
         token = secrets.token_hex(8)
-        script = build_script(token=token, timeout=timeout)
+        script = build_script(token=token, timeout=timeout, weight_dirs=weight_dirs)
         become = self._connection.become
         if self._connection.has_pipelining and not (become and become.require_tty):
             answer = self._low_level_execute_command("/bin/sh", in_data=script.encode())

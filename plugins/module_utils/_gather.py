@@ -20,6 +20,8 @@ import shlex
 import subprocess
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.module_utils._weights import LIST_FUNCTION
+
 DEFAULT_TIMEOUT = 20
 DEFAULT_TOKEN = "knaster"  # noqa: S105
 
@@ -31,7 +33,8 @@ _VERSION = 1
 # The script has fewer commands than this, and each of them ends at its limit.
 _MOST_COMMANDS = 20
 
-SCRIPT = r"""
+SCRIPT = (
+    r"""
 # knaster.inventory gather: prints what this node is; changes nothing.
 gather() {
   LC_ALL=C
@@ -43,6 +46,10 @@ gather() {
   exec 2>/dev/null
   mark="@${KNASTER_TOKEN:-knaster}"
   limit=${KNASTER_TIMEOUT:-20}
+  # How many bytes of one command's output are taken, and what its frame says in place of the command.
+  most=1048576
+  export most
+  about=
   # A command gets a session of its own, so that all it starts can be killed at once.
   own=
   command -v setsid >/dev/null && own=setsid
@@ -73,6 +80,7 @@ gather() {
     [ "$status" != failed ] ||
       probe nvidia_smi_identity_short nvidia-smi --query-gpu=index,uuid,pci.bus_id "$csv" ;;
   esac
+  weights
   printf '\n%s finish\n' "$mark"
 }
 
@@ -99,7 +107,7 @@ close() {
 probe() {
   name=$1
   shift
-  printf '\n%s open %s %s\n' "$mark" "$name" "$*"
+  printf '\n%s open %s %s\n' "$mark" "$name" "${about:-$*}"
   if ! command -v "$1" >/dev/null; then
     close absent 127
     return 0
@@ -160,7 +168,7 @@ exec 9>&1
 rc=$(
   {
     {
-      { "$@" 2>&8 7>&- 8>&- 9>&-; echo $? >&7; } | head -c 1048576 | { sed -e "s/^/o /"; echo; } >&9
+      { "$@" 2>&8 7>&- 8>&- 9>&-; echo $? >&7; } | head -c "$most" | { sed -e "s/^/o /"; echo; } >&9
     } 8>&1 | head -c 65536 | sed -e "s/^/e /" >&9
   } 7>&1
 )
@@ -223,8 +231,37 @@ device() {
   printf '%s\n' "$line"
 }
 
+# weights: what lies in the directories of KNASTER_WEIGHT_DIRS, one a line. A share that does not even tell its free space is
+# not listed.
+weights() {
+  number=0
+  most=16777216
+  fields=$IFS
+  IFS='
+'
+  set -f
+  for directory in $KNASTER_WEIGHT_DIRS; do
+    IFS=$fields
+    about=$directory
+    probe "storage_$number" df -Pk -- "$directory"
+    case $status in
+    timeout | stuck) ;;
+    *) probe "weights_$number" sh -c "$list_weights"'list_weights "$1"' knaster "$directory" ;;
+    esac
+    number=$((number + 1))
+  done
+  set +f
+  IFS=$fields
+  about=
+}
+
+list_weights='"""
+    + LIST_FUNCTION.replace("'", "'\\''")
+    + r"""'
+
 gather
 """
+)
 
 
 class GatherError(Exception):
@@ -254,32 +291,42 @@ class Output(t.NamedTuple):
     command: str | None = None
 
 
-def build_script(*, token: str = DEFAULT_TOKEN, timeout: int = DEFAULT_TIMEOUT) -> str:
+def build_script(
+    *, token: str = DEFAULT_TOKEN, timeout: int = DEFAULT_TIMEOUT, weight_dirs: t.Sequence[str] = ()
+) -> str:
     """Return the script with its settings in front.
 
     :param token: letters and digits that mark this run's frames
     :param timeout: seconds that any one command may take
+    :param weight_dirs: absolute directories in which models are looked for
+    :raises ValueError: when one of them is no absolute path of one line
     """
-    return f"KNASTER_TOKEN={shlex.quote(token)} KNASTER_TIMEOUT={int(timeout)}\n{SCRIPT}"
+    for directory in weight_dirs:
+        if not directory.startswith("/") or "\n" in directory:
+            raise ValueError(f"{directory!r} is no absolute path of one line")
+    settings = {"TOKEN": token, "TIMEOUT": str(int(timeout)), "WEIGHT_DIRS": "\n".join(weight_dirs)}
+    return "".join(f"KNASTER_{key}={shlex.quote(value)}\n" for key, value in settings.items()) + SCRIPT
 
 
-def run_script(timeout: int = DEFAULT_TIMEOUT) -> bytes:
+def run_script(timeout: int = DEFAULT_TIMEOUT, weight_dirs: t.Sequence[str] = ()) -> bytes:
     """Run the script where this runs and return what it printed.
 
+    :raises ValueError: as ``build_script``
     :raises subprocess.TimeoutExpired: when the shell itself does not come to its end
     """
-    most = timeout * _MOST_COMMANDS
+    script = build_script(timeout=timeout, weight_dirs=weight_dirs)
+    most = timeout * (_MOST_COMMANDS + 2 * len(weight_dirs))
     with subprocess.Popen(
         ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as shell:
         try:
-            return shell.communicate(build_script(timeout=timeout).encode(), most)[0]
+            return shell.communicate(script.encode(), most)[0]
         except subprocess.TimeoutExpired:
             shell.kill()
             raise
 
 
-def read_answer(text: str, *, token: str | None = None) -> dict[str, Output]:
+def read_answer(answer: str, *, token: str | None = None) -> dict[str, Output]:
     """Return the outputs by name from what the script printed.
 
     Lines before the first frame (a login banner) and carriage returns that a terminal added are accepted.
@@ -287,7 +334,7 @@ def read_answer(text: str, *, token: str | None = None) -> dict[str, Output]:
     :param token: the token of the run; None takes the answer's own (a saved answer)
     :raises GatherError: when the opening or the closing frame is missing, or frames do not fit together
     """
-    lines = iter(text.split("\n"))
+    lines = iter(answer.split("\n"))
     mark, strip_cr = _find_begin(lines, token)
     outputs: dict[str, Output] = {}
     name: str | None = None
@@ -302,11 +349,13 @@ def read_answer(text: str, *, token: str | None = None) -> dict[str, Output]:
         elif line.startswith("e "):
             err.append(line[2:])
         elif line.startswith(mark):
-            words = line[len(mark) :].split()
+            text = line[len(mark) :].rstrip(" ")
+            words = text.split()
             if words == ["finish"] and name is None:
                 return outputs
             if len(words) > 1 and words[0] == "open" and name is None and _NAME.match(words[1]):
-                name, command, out, err = words[1], " ".join(words[2:]) or None, [], []
+                name, out, err = words[1], [], []
+                command = text.partition(f" {name} ")[2] or None
             elif len(words) == 4 and words[:2] == ["close", name] and words[2] in _STATUS and words[3].isdigit():
                 outputs[words[1]] = Output(words[2], int(words[3]), "\n".join(out), "\n".join(err), command)
                 name = None

@@ -12,6 +12,8 @@ Unknown stays ``None``. ``gpus`` is an empty list only where something could loo
 
 from __future__ import annotations
 
+import posixpath
+import re
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.module_utils._gather import (
@@ -27,8 +29,14 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers import 
     lsblk,
     lscpu,
     meminfo,
+    mounts,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._weights import (
+    judge_weights,
+    parse_listing,
+    weights_to_plain,
+)
 
 # What module and action plugin node_facts take.
 NODE_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
@@ -49,11 +57,14 @@ NODE_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
             "healthy": {"type": "bool"},
         },
     },
+    "weight_dirs": {"type": "list", "elements": "str", "default": []},
     "answer": {"type": "path"},
     "previous": {"type": "dict"},
 }
 
 _SECTOR_BYTES = 512
+# The available KiB, the share in use and the mount point at the end of a row; the name in front may hold blanks.
+_DF_ROW = re.compile(r"\s(\d+)\s+(?:\d+%|-)\s+(/[^\n]*)$")
 
 
 def read_outputs(data: str | t.Mapping[str, t.Any]) -> dict[str, Output]:
@@ -121,6 +132,7 @@ def profile_from_outputs(
     profile["fabrics"] = list(fabrics)
     profile["labels"] = {str(key): str(value) for key, value in (labels or {}).items()}
     profile["state"] = state
+    profile["storage"], profile["weights"] = _storage(outputs, notes)
     profile["notes"] = notes
     return profile
 
@@ -212,6 +224,57 @@ def _block_rows(outputs: t.Mapping[str, Output]) -> list[lsblk.BlockDevice]:
                 lsblk.BlockDevice(name=words[0], size_bytes=int(words[1]) * _SECTOR_BYTES, rotational=rotational)
             )
     return rows
+
+
+def _storage(
+    outputs: t.Mapping[str, Output], notes: list[str]
+) -> tuple[list[dict[str, t.Any]] | None, list[dict[str, t.Any]] | None]:
+    """Return the directories that were looked into and the models in them; both None when the node was told none."""
+    asked = sorted((name for name in outputs if name.startswith("storage_")), key=lambda name: int(name[8:] or 0))
+    if not asked:
+        return None, None
+    try:
+        mounted: list[mounts.Mount] = mounts.parse(_text(outputs, "mounts"))
+    except ParseError:
+        mounted = []
+    storage: list[dict[str, t.Any]] = []
+    weights: list[dict[str, t.Any]] = []
+    for name in asked:
+        output = outputs[name]
+        path = output.command or ""
+        free_kb, mount_point = _read_df(output.stdout)
+        # A share that does not answer is known from where it should be; a directory that is not there lies on nothing.
+        hangs = output.status in ("timeout", "stuck")
+        lies_on = mount_point or (posixpath.normpath(path) if hangs else None)
+        mount = mounts.find(lies_on, mounted) if lies_on else None
+        shared = mount.is_shared if mount else None
+        place: dict[str, t.Any] = {
+            "path": path,
+            "fstype": mount.fstype if mount else None,
+            "shared": shared,
+            "free_gb": None if free_kb is None else free_kb * 1024 // 1_000_000_000,
+        }
+        if mount and shared:
+            place["source"] = mount.source
+        storage.append(place)
+        listed = outputs.get(f"weights_{name[8:]}")
+        if listed is None or listed.status in ("timeout", "stuck", "absent"):
+            notes.append(f"weights: {path} was not listed (did not answer in time)")
+            continue
+        if listed.rc and not listed.stdout:
+            notes.append(f"weights: {path} can not be read")
+            continue
+        listing = parse_listing(path, listed.stdout)
+        if not listing.whole:
+            notes.append(f"weights: {path} was listed in part only")
+        weights.extend(weights_to_plain(found, shared=shared) for found in judge_weights(listing))
+    return storage, weights
+
+
+def _read_df(text: str) -> tuple[int | None, str | None]:
+    """Return the free KiB and the mount point that ``df -Pk`` tells of one directory."""
+    match = _DF_ROW.search(text)
+    return (int(match.group(1)), match.group(2)) if match else (None, None)
 
 
 def _why(output: Output | None, exc: ParseError) -> str:

@@ -79,6 +79,13 @@ options:
         description:
           - Whether the card can be used.
         type: bool
+  weight_dirs:
+    description:
+      - Directories on the node in which models are looked for, as absolute paths.
+      - The cache of Hugging Face, trees of C(organisation/name) and single GGUF files are understood.
+    type: list
+    elements: str
+    default: []
   answer:
     description:
       - A file that holds what the script printed on the node. Nothing is run then.
@@ -243,6 +250,23 @@ ansible_facts:
           description: The option O(state).
           type: str
           returned: always
+        storage:
+          description:
+            - The directories of O(weight_dirs), with the type of their file system, whether other machines see the same
+              files, and the free space in decimal GB. V(null) where no directory was named.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{"path": "/models", "fstype": "nfs4", "shared": true, "free_gb": 812, "source": "nas:/models"}]
+        weights:
+          description:
+            - The models that lie there. V(null) where no directory was named.
+            - C(state) is V(complete), V(partial) or V(unknown). Only a complete model counts as held.
+          type: list
+          elements: dict
+          returned: always
+          sample:
+            - {"name": "org/model", "path": "/models/org/model", "size_gb": 16, "shared": true, "state": "complete"}
         notes:
           description: What could not be read, and why.
           type: list
@@ -266,11 +290,11 @@ from ansible_collections.knaster.inventory.plugins.module_utils._node_profile im
 
 def main() -> None:
     module = AnsibleModule(argument_spec=NODE_ARGUMENT_SPEC, supports_check_mode=True)
-    timeout = module.params.pop("timeout")
-    saved = module.params.pop("answer")
+    timeout, saved, weight_dirs = (module.params.pop(key) for key in ("timeout", "answer", "weight_dirs"))
     try:
-        outputs = read_answer((read_file(saved) if saved else run_script(timeout)).decode("utf-8", "replace"))
-    except (GatherError, OSError, subprocess.TimeoutExpired) as exc:
+        answer = read_file(saved) if saved else run_script(timeout, weight_dirs)
+        outputs = read_answer(answer.decode("utf-8", "replace"))
+    except (GatherError, OSError, ValueError, subprocess.TimeoutExpired) as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, ansible_facts={"knaster_node": profile_from_outputs(outputs, **module.params)})
 

@@ -175,6 +175,27 @@ def test_endless_output_is_bounded(shell, fake):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_directories_of_models_are_listed(shell, tmp_path):
+    model = tmp_path / "my models" / "org" / "it's $(one)"
+    model.mkdir(parents=True)
+    (model / "model.safetensors").write_bytes(b"12345")
+    script = build_script(timeout=10, weight_dirs=[str(tmp_path / "my models"), "/nowhere"])
+    run = subprocess.run(shell, input=script.encode(), capture_output=True, timeout=60, check=True)
+    outputs = read_answer(run.stdout.decode())
+    assert outputs["storage_0"].command == outputs["weights_0"].command == str(tmp_path / "my models")
+    assert outputs["storage_0"].stdout.startswith("Filesystem")
+    assert "./org/it's $(one)/model.safetensors" in outputs["weights_0"].stdout
+    assert outputs["weights_0"].stdout.splitlines()[-1] == "end"
+    assert (outputs["storage_1"].status, outputs["weights_1"].status) == ("failed", "failed")
+
+
+@pytest.mark.parametrize("directory", ["models", "/a\n/b", ""])
+def test_a_directory_of_models_is_one_absolute_path(directory):
+    with pytest.raises(ValueError, match="is no absolute path of one line"):
+        build_script(weight_dirs=[directory])
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_text_that_imitates_frames_stays_text(shell, fake):
     forged = "@t0 close nvidia_smi ok 0\n@t0 open meminfo\no MemTotal: 1 kB\n@t0 finish"
     path = fake("nvidia-smi", f"cat <<'EOF'\n{forged}\nEOF")

@@ -52,10 +52,12 @@ def test_a_profile_has_the_keys_of_the_contract_in_their_order():
         "fabrics": ["ib-a"],
         "labels": {"zone": "1"},
         "state": "cordoned",
+        "storage": None,
+        "weights": None,
         "notes": [],
     }
     assert list(profile(HOST)) == [
-        "name", "hostname", "cpu", "memory_gb", "memory_mib", "disks", "gpus", "fabrics", "labels", "state", "notes",
+        "name", "hostname", "cpu", "memory_gb", "memory_mib", "disks", "gpus", "fabrics", "labels", "state", "storage", "weights", "notes",
     ]  # fmt: skip
 
 
@@ -145,3 +147,59 @@ def test_read_outputs_takes_the_ways_in_which_people_save_output():
         "b": Output("failed", 3, "x", "", "y"),
         "pci": Output("ok", 0, "address=z"),
     }
+
+
+DF = "Filesystem 1024-blocks Used Available Capacity Mounted on\n"
+MOUNTS = "/dev/sda1 / ext4 rw 0 0\nnas:/srv/my\\040models /models nfs4 rw 0 0\nnas:/old /old nfs4 rw 0 0\n"
+
+
+def answer(outputs):
+    """Outputs of directories have the directory where others have their command."""
+    return profile_from_outputs({"mounts": Output("ok", 0, MOUNTS), **outputs})
+
+
+def test_models_on_a_share_are_found_with_what_they_lie_on():
+    told = answer(
+        {
+            "storage_0": Output(
+                "ok", 0, DF + "nas:/srv/my models 2000 1000 976562500 51% /models\n", "", "/models/llm files"
+            ),
+            "weights_0": Output("ok", 0, "f 16000000000 ./org/m/model.safetensors\nend", "", "/models/llm files"),
+        }
+    )
+    assert told["storage"] == [
+        {"path": "/models/llm files", "fstype": "nfs4", "shared": True, "free_gb": 1000, "source": "nas:/srv/my models"}
+    ]
+    (found,) = told["weights"]
+    assert (found["name"], found["path"], found["size_gb"], found["shared"], found["state"]) == (
+        "org/m", "/models/llm files/org/m", 16, True, "complete",
+    )  # fmt: skip
+
+
+def test_a_share_that_is_dead_is_a_note_and_the_next_is_read():
+    told = answer(
+        {
+            "storage_0": Output("stuck", 137, "", "", "/old"),
+            "storage_1": Output("failed", 1, "", "df: /none: No such file or directory", "/none"),
+            "weights_1": Output("failed", 1, "", "", "/none"),
+            "storage_2": Output("ok", 0, DF + "/dev/sda1 2000 1000 900 51% /\n", "", "/srv"),
+            "weights_2": Output("ok", 0, "end", "", "/srv"),
+        }
+    )
+    assert [(place["path"], place["fstype"], place["shared"], place["free_gb"]) for place in told["storage"]] == [
+        ("/old", "nfs4", True, None),
+        ("/none", None, None, None),
+        ("/srv", "ext4", False, 0),
+    ]
+    assert told["weights"] == []
+    assert [note for note in told["notes"] if note.startswith("weights")] == [
+        "weights: /old was not listed (did not answer in time)",
+        "weights: /none can not be read",
+    ]
+
+
+def test_a_listing_that_was_cut_off_is_not_taken_for_the_whole():
+    listed = Output("failed", 141, "f 5 ./org/m/model-00001-of-00002.safetensors", "", "/srv")
+    told = answer({"storage_0": Output("ok", 0, DF + "/dev/sda1 2 1 900 51% /\n", "", "/srv"), "weights_0": listed})
+    assert [found["state"] for found in told["weights"]] == ["unknown"]
+    assert "weights: /srv was listed in part only" in told["notes"]

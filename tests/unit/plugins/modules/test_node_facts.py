@@ -35,6 +35,7 @@ def test_the_module_reads_a_saved_answer(capsys, tmp_path):
 
 
 TEST_ERRORS = [
+    ({"weight_dirs": ["models"]}, "'models' is no absolute path of one line"),
     ({"answer": "/nowhere/x.txt"}, "[Errno 2] No such file or directory: '/nowhere/x.txt'"),
     ({"state": "off"}, "value of state must be one of: ready, cordoned, draining, got: off"),
     ({"gpus": [{"memory_gb": 8}]}, "missing required arguments: pci found in gpus"),
@@ -53,5 +54,5 @@ def test_a_shell_that_never_ends_fails(capsys, monkeypatch):
     assert (code, result["msg"]) == (1, "Command '['/bin/sh']' timed out after 20 seconds")
 
 
-def _never(timeout):
+def _never(timeout, weight_dirs):
     raise node_facts.subprocess.TimeoutExpired(["/bin/sh"], 20 * timeout)
