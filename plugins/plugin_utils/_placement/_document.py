@@ -204,6 +204,8 @@ class Writer:
             one["why"] = why.copy()
             if seat.unit is not None:
                 self._share(one, turn, seat.unit)
+            elif role.colocate is not None:
+                self._say_single(one, turn, seat)
             self._risk(one, node, seat.risk)
             found.append(one)
         return found
@@ -232,6 +234,14 @@ class Writer:
         size = size_text(unit.ask.vram_gb or 0)
         one["why"]["rule"] = "colocate"
         one["why"]["text"] += f"; shared with {listing(others)}, together {size} GB"
+
+    def _say_single(self, one: dict[str, t.Any], turn: Turn, seat: Seat) -> None:
+        """Why a member of a group does not share its card."""
+        for unit in self.placer.turns:
+            if turn in unit.members and seat.replica in unit.numbers:
+                is_free = any(self.ledger.lot_free[lot] for lot in unit.lots)
+                why = "kept apart from the unit" if is_free else "no card has room for the unit"
+                one["why"]["text"] += f"; {why} {unit.role.name}"
 
     def _risk(self, one: dict[str, t.Any], node: int, risk: str | None = None) -> None:
         state = self.fleet.states[node]

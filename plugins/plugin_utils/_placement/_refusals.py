@@ -39,6 +39,7 @@ if t.TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
+        ComputeCap,
         Role,
     )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._document import (
@@ -457,7 +458,8 @@ def _number(count: int) -> str:
 
 def _least_card(ask: Ask) -> dict[str, t.Any]:
     """The smallest card that an ask accepts, as a profile would list it."""
-    floor = max((cap for cap in (ask.min_cc, ask.engine_min_cc) if cap is not None), default=None)
+    floor, top = _cap_range(ask)
+    floor = floor or top
     vendors = (ask.vendor,) if ask.vendor else ask.engine_vendors
     card: dict[str, t.Any] = {
         "gpu_class": ask.gpu_class or "any",
@@ -471,6 +473,13 @@ def _least_card(ask: Ask) -> dict[str, t.Any]:
             break
         card["memory_gb"] += max(1, card["memory_gb"] // 8)
     return card
+
+
+def _cap_range(ask: Ask) -> tuple[ComputeCap | None, ComputeCap | None]:
+    """The least and the greatest compute capability that an ask accepts."""
+    floors = [cap for cap in (ask.min_cc, ask.engine_min_cc) if cap is not None]
+    tops = [cap for cap in (ask.max_cc, ask.engine_max_cc) if cap is not None]
+    return max(floors, default=None), min(tops, default=None)
 
 
 def _shape(card: Mapping[str, t.Any]) -> Shape:
@@ -497,11 +506,13 @@ def _public(card: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def _card_text(ask: Ask, card: Mapping[str, t.Any]) -> str:
     parts = [f"with at least {size_text(card['memory_gb'])} GB"]
-    if card["compute_cap"]:
-        parts.append(f"compute capability {card['compute_cap']} or above")
-    top = min((cap for cap in (ask.max_cc, ask.engine_max_cc) if cap is not None), default=None)
-    if top is not None:
-        parts.append(f"at most {cap_text(top)}")
+    floor, top = _cap_range(ask)
+    if floor is not None and top is not None:
+        parts.append(f"compute capability {cap_text(floor)} to {cap_text(top)}")
+    elif floor is not None:
+        parts.append(f"compute capability {cap_text(floor)} or above")
+    elif top is not None:
+        parts.append(f"compute capability at most {cap_text(top)}")
     if ask.gpu_class:
         parts.append(f"of class {ask.gpu_class}")
     if ask.selector:
