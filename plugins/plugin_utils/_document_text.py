@@ -82,7 +82,7 @@ def _load_yaml(text: str) -> t.Any:
     if yaml is None:
         raise DocumentError("PyYAML is needed to read a document that was written by hand")
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as exc:
         raise DocumentError(f"the text is no YAML: {exc}") from exc
 

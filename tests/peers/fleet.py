@@ -82,7 +82,7 @@ def fleet(
     made_models = _models(rand, models, nodes, multi)
     sources = [model["source"] for model in made_models]
     fabrics = max(1, nodes // 64)
-    shared = [rand.sample(sources, min(len(sources), 6)) for _ in range(fabrics)]
+    shared = [rand.sample(sources, min(len(sources), 6)) for _unused in range(fabrics)]
     made = [_node(rand, at, sources, shared, dense=dense, cpu_share=cpu_share, busy=busy) for at in range(nodes)]
     total = nodes if replicas is None else replicas
     return {
@@ -226,7 +226,7 @@ def _profile(rand, place, split, size):
 
 def _roles(rand, count, total, *, memory, selectors):
     made = []
-    shares = [rand.paretovariate(1.2) for _ in range(count)]
+    shares = [rand.paretovariate(1.2) for _unused in range(count)]
     for at in range(count):
         kind = rand.choices(("llm", "embedding", "reranker"), (5, 3, 2))[0]
         engine = rand.choice(("vllm", "sglang", "llamacpp") if kind == "llm" else ("tei", "infinity"))

@@ -388,7 +388,7 @@ def full() -> Iterator[str]:
     """Give the address of a port that accepts no further connection: those that wait for it time out."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as stack:
         address = server.getsockname()
-        for _ in range(8):
+        for _unused in range(8):
             waiting = stack.enter_context(socket.socket())
             waiting.settimeout(0)
             waiting.connect_ex(address)

@@ -88,7 +88,7 @@ class _Reader:
             self.take(count * struct.calcsize(_SCALARS[inner]))
             return {"length": count}
         values = []
-        for _ in range(count):
+        for _unused in range(count):
             one = self.value(inner, depth + 1)
             if count <= _KEPT:
                 values.append(one)
@@ -107,10 +107,10 @@ def parse(data: bytes) -> Header:
     tensors = reader.length(_MAX_TENSORS, "tensors")
     keys = reader.length(_MAX_KEYS, "keys")
     facts: t.Dict[str, t.Any] = {}
-    for _ in range(keys):
+    for _unused in range(keys):
         key = reader.text(_MAX_NAME)
         facts[key] = reader.value(reader.number("<I"))
-    for _ in range(tensors):
+    for _unused in range(tensors):
         reader.text(_MAX_NAME)
         dimensions = reader.number("<I")
         if dimensions > _MAX_DIMENSIONS:

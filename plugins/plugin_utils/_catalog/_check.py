@@ -82,7 +82,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._values
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
         Origin,
@@ -94,6 +94,8 @@ SECTIONS = ("models", "roles", "gpus", "engines")
 PREFERENCES = ("smallest_fitting", "largest")
 
 _MAX_INT = 2**31 - 1
+
+_V = t.TypeVar("_V")
 
 _model_name = text(MODEL_NAME, "a name", limit=200)
 _simple_name = text(SIMPLE_NAME, "a name", limit=100)
@@ -531,7 +533,12 @@ def _read_model(entry: Entry, raw: dict[str, t.Any]) -> Model:
         values["slo"] = _record(entry, ("slo",), raw["slo"], SLO_FIELDS, "slo")
     if raw.get("memory") is not None:
         values["memory"] = MemoryFacts(**_record(entry, ("memory",), raw["memory"], MEMORY_FIELDS, "memory"))
-    return Model(**values)
+    return _build(Model, values)
+
+
+def _build(kind: Callable[..., _V], values: dict[str, t.Any]) -> _V:
+    """Make the value that a record was read into; what it needs was looked for when it was read."""
+    return kind(**values)
 
 
 _PROFILE_REQUIRED = {"name": "such as name: rtx-4090"}
@@ -556,7 +563,7 @@ def _read_profile(entry: Entry, keys: Keys, raw: t.Any) -> Profile:
         entry.error("arithmetic", (*keys, "nodes"), message, _per_node_remedy(total, nodes))
     else:
         values["gpus_per_node"] = total // nodes
-    return Profile(**values)
+    return _build(Profile, values)
 
 
 def _per_node_remedy(total: int, nodes: int) -> str:
@@ -611,7 +618,7 @@ def _read_role(entry: Entry, raw: dict[str, t.Any]) -> Role:
     if raw.get("needs") is not None:
         needs = _record(entry, ("needs",), raw["needs"], NEEDS_FIELDS, "needs", required=_NEEDS_REQUIRED)
     needs.setdefault("engine", "")
-    values["needs"] = Needs(**needs)
+    values["needs"] = _build(Needs, needs)
     values["slots"] = _read_slots(entry, raw.get("slots"))
     if raw.get("vm") is not None:
         values["vm"] = _record(entry, ("vm",), raw["vm"], VM_FIELDS, "vm")
@@ -620,7 +627,7 @@ def _read_role(entry: Entry, raw: dict[str, t.Any]) -> Role:
         if "template" in values["vm"] and "image" in values["vm"]:
             message = "a machine is made from a template or from an image, not from both"
             entry.error("contradiction", ("vm", "image"), message, "remove one of the two")
-    return Role(**values)
+    return _build(Role, values)
 
 
 _slot_count = whole(0, MAX_SLOTS)
@@ -666,7 +673,7 @@ def _read_gpu(entry: Entry, raw: dict[str, t.Any]) -> GpuClass | None:
         else:
             found += [] if read is None else [read]
     values["memory_gb"] = tuple(sorted(set(found)))
-    return GpuClass(**values) if "name" in values else None
+    return _build(GpuClass, values) if "name" in values else None
 
 
 def _read_engine(entry: Entry, raw: dict[str, t.Any]) -> Engine | None:
@@ -684,7 +691,7 @@ def _read_engine(entry: Entry, raw: dict[str, t.Any]) -> Engine | None:
     low, high = values.get("min_cc"), values.get("max_cc")
     if low and high and low > high:
         entry.error("contradiction", ("max_cc",), "max_cc is below min_cc", "raise max_cc or lower min_cc")
-    return Engine(**values) if "name" in values else None
+    return _build(Engine, values) if "name" in values else None
 
 
 def _check_twice(named: Iterable[tuple[Entry, t.Any]]) -> None:

@@ -12,6 +12,7 @@ the library's own way, and refuses what a catalog never needs: tags, keys that s
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
 import stat
@@ -338,38 +339,33 @@ class _Resolver:
         """Nothing depends on where a node stands."""
 
 
-def _make_parser(text: str) -> t.Any:
-    """Return a parser with our resolver, the fast one where it is built in."""
-    global _parser_class  # noqa: PLW0603  # made once, when the library is there
-    if _parser_class is None:
-        try:
-            from yaml.cyaml import CParser  # type: ignore[attr-defined]  # noqa: PLC0415
+@functools.cache
+def _parser_class() -> t.Any:
+    """Return the class of parsers with our resolver, the fast one where it is built in; the library is there by then."""
+    try:
+        from yaml.cyaml import CParser  # type: ignore[attr-defined]  # noqa: PLC0415
 
-            class FastParser(_Resolver, CParser):
-                def __init__(self, text: str) -> None:
-                    CParser.__init__(self, text)
-                    _Resolver.__init__(self)
+        class FastParser(_Resolver, CParser):
+            def __init__(self, text: str) -> None:
+                CParser.__init__(self, text)
+                _Resolver.__init__(self)
 
-            _parser_class = FastParser
-        except ImportError:
-            from yaml.composer import Composer  # noqa: PLC0415
-            from yaml.parser import Parser  # noqa: PLC0415
-            from yaml.reader import Reader  # noqa: PLC0415
-            from yaml.scanner import Scanner  # noqa: PLC0415
+    except ImportError:
+        from yaml.composer import Composer  # noqa: PLC0415
+        from yaml.parser import Parser  # noqa: PLC0415
+        from yaml.reader import Reader  # noqa: PLC0415
+        from yaml.scanner import Scanner  # noqa: PLC0415
 
-            class PlainParser(_Resolver, Reader, Scanner, Parser, Composer):
-                def __init__(self, text: str) -> None:
-                    Reader.__init__(self, text)
-                    Scanner.__init__(self)
-                    Parser.__init__(self)
-                    Composer.__init__(self)
-                    _Resolver.__init__(self)
+        class PlainParser(_Resolver, Reader, Scanner, Parser, Composer):
+            def __init__(self, text: str) -> None:
+                Reader.__init__(self, text)
+                Scanner.__init__(self)
+                Parser.__init__(self)
+                Composer.__init__(self)
+                _Resolver.__init__(self)
 
-            _parser_class = PlainParser
-    return _parser_class(text)
-
-
-_parser_class: t.Any = None
+        return PlainParser
+    return FastParser
 
 
 class _Document:
@@ -382,7 +378,7 @@ class _Document:
         self.root: Node | None = None
         self._left = len(text) + MAX_ADDED_NODES
         try:
-            self.root = _make_parser(text).get_single_node()
+            self.root = _parser_class()(text).get_single_node()
         except yaml.YAMLError as exc:
             self._syntax_error(exc, text)
         except RecursionError:

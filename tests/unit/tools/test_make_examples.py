@@ -29,7 +29,11 @@ def test_the_saved_answers_are_what_the_script_makes():
 def test_each_answer_is_the_profile_that_it_was_made_from():
     for node in (*make_examples.HOME_LAB, *make_examples.rack()):
         profile = profile_from_outputs(read_answer(node.answer()))
-        assert (profile["name"], profile["cpu"]["cores"], profile["cpu"]["threads"]) == (node.name, node.cores, 2 * node.cores)
+        assert (profile["name"], profile["cpu"]["cores"], profile["cpu"]["threads"]) == (
+            node.name,
+            node.cores,
+            2 * node.cores,
+        )
         assert profile["memory_mib"] == node.memory_kb // 1024
         assert len(profile["gpus"]) == len(node.cards)
         for gpu, card in zip(profile["gpus"], node.cards, strict=True):

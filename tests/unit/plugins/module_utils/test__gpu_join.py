@@ -9,8 +9,26 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_join import join_gpus
 from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import read_outputs
 
-L4 = {"address": "0000:01:00.0", "class": "0x030200", "vendor": "0x10de", "device": "0x27b8", "subsystem_vendor": "0x10de", "subsystem_device": "0x16ee", "iommu_group": 16, "numa_node": 0}  # fmt: skip
-ADA = {"address": "0000:41:00.0", "class": "0x030000", "vendor": "0x10de", "device": "0x27b2", "subsystem_vendor": "0x10de", "subsystem_device": "0x181b", "iommu_group": 21, "numa_node": 1}  # fmt: skip
+L4 = {
+    "address": "0000:01:00.0",
+    "class": "0x030200",
+    "vendor": "0x10de",
+    "device": "0x27b8",
+    "subsystem_vendor": "0x10de",
+    "subsystem_device": "0x16ee",
+    "iommu_group": 16,
+    "numa_node": 0,
+}
+ADA = {
+    "address": "0000:41:00.0",
+    "class": "0x030000",
+    "vendor": "0x10de",
+    "device": "0x27b2",
+    "subsystem_vendor": "0x10de",
+    "subsystem_device": "0x181b",
+    "iommu_group": 21,
+    "numa_node": 1,
+}
 SOUND = {"address": "0000:41:00.1", "class": "0x040300", "vendor": "0x10de", "device": "0x22bc", "iommu_group": 21, "driver": "snd_hda_intel"}  # fmt: skip
 AMD = {"address": "0000:03:00.0", "class": "0x030000", "vendor": "0x1002", "device": "0x744c", "driver": "amdgpu"}
 

@@ -158,7 +158,8 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     ("below min_cc", [served({"gpu_class": "rtx-2080-ti"}, vram_gb=6)],
      "models[0].profiles[0].gpu_class (model chat): rtx-2080-ti has compute capability 7.5, below min_cc 8.0"),
     ("above the ceiling", [served({"gpu_class": "rtx-5090"}, quantization="int8-w8a8")],
-     "models[0].profiles[0].gpu_class (model chat): vllm with int8-w8a8 weights does not run on rtx-5090 (compute capability 12.0); it needs at least 7.5, at most 9.9"),
+     ("models[0].profiles[0].gpu_class (model chat): vllm with int8-w8a8 weights does not run on rtx-5090 (compute "
+     "capability 12.0); it needs at least 7.5, at most 9.9")),
     ("in a gap", [served({"gpu_class": "b300-sxm6", "engine": "tei"}, engines=["tei"], kind="embedding")],
      "models[0].profiles[0].gpu_class (model chat): tei does not run on b300-sxm6 (compute capability 10.3)"),
     ("vendor", [served({"gpu_class": "rx-7900-xtx", "engine": "tei"}, engines=["tei"], kind="embedding")],
@@ -203,7 +204,8 @@ CPU = {"engine": "llamacpp", "gpu": False, "min_vram_gb": ...}
 
 TEST_ROLE_ERRORS: list[tuple[str, t.Any, str]] = [
     ("typo", [changed(ROLE, prefers="largest")], 'roles[0].prefers (role large): "prefers" is not a key of a role; did you mean prefer?'),
-    ("typo of what is needed", [{"name": "large", "need": {"engine": "vllm"}}], 'roles[0].need (role large): "need" is not a key of a role; did you mean needs?'),
+    ("typo of what is needed", [{"name": "large", "need": {"engine": "vllm"}}], ('roles[0].need (role large): '
+     '"need" is not a key of a role; did you mean needs?')),
     ("typo in needs", [role({"min_vram": 3})], 'roles[0].needs.min_vram (role large): "min_vram" is not a key of needs; did you mean min_vram_gb?'),
     ("no needs", [{"name": "large"}], "roles[0].needs (role large): a role needs needs; such as needs: {engine: vllm, min_vram_gb: 20}"),
     ("needs text", [changed(ROLE, needs="vllm")], 'roles[0].needs (role large): expected a map, found "vllm"'),
@@ -220,7 +222,8 @@ TEST_ROLE_ERRORS: list[tuple[str, t.Any, str]] = [
     ("vendor", [role({"vendor": "nvida"})], 'roles[0].needs.vendor (role large): "nvida" is not known here; did you mean nvidia?'),
     ("caps", [role({"min_cc": 9.0, "max_cc": 8.9})], "roles[0].needs.max_cc (role large): max_cc 8.9 is below min_cc 9.0: no card has both"),
     ("below the floor", [role({"max_cc": 7.0})], "roles[0].needs.max_cc (role large): max_cc 7.0 is below 7.5, the least that vllm runs on"),
-    ("above the ceiling", [role({"engine": "tei", "min_cc": 13.0})], "roles[0].needs.min_cc (role large): min_cc 13.0 is above 12.1, the most that tei runs on"),
+    ("above the ceiling", [role({"engine": "tei", "min_cc": 13.0})], ("roles[0].needs.min_cc (role large): min_cc "
+     "13.0 is above 12.1, the most that tei runs on")),
     ("engine and kind", [role({"engine": "tei", "kind": "llm"})], "roles[0].needs.kind (role large): tei does not serve models of kind llm"),
     ("engine and vendor", [role({"engine": "tei", "vendor": "amd"})], "roles[0].needs.vendor (role large): tei does not run on cards of amd"),
     ("class and size", [role({"gpu_class": "l4", "min_vram_gb": 48})],
@@ -248,7 +251,8 @@ TEST_ROLE_ERRORS: list[tuple[str, t.Any, str]] = [
     ("slot size", [role({"gpu_class": "rtx-4080", "min_vram_gb": ...}, slots=[{"name": "s", "model": "chat"}])],
      "roles[0].slots[0].model (role large): chat (models[0].name) needs 20 GB, more than rtx-4080 has (16 GB)"),
     ("vm key", [role(vm={"core": 4})], 'roles[0].vm.core (role large): "core" is not a key of vm; did you mean cores?'),
-    ("vm template and image", [role(vm={"template": 9000, "image": "debian"})], "roles[0].vm.image (role large): a machine is made from a template or from an image"),
+    ("vm template and image", [role(vm={"template": 9000, "image": "debian"})], ("roles[0].vm.image (role large): a "
+     "machine is made from a template or from an image")),
     ("vm memory", [role(vm={"memory_mib": "16G"})], 'roles[0].vm.memory_mib (role large): expected a whole number, found "16G"'),
     ("group caps", [role({"min_cc": 9.0}, colocate="g"), role({"max_cc": 8.9}, name="b", colocate="g")],
      "roles[1].needs.max_cc (role b): no card has at least 9.0 and at most 8.9, but large (roles[0]) is to share its card"),

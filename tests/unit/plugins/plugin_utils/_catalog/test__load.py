@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 import typing as t
@@ -84,7 +85,8 @@ TEST_MODEL_FILES: list[tuple[str, str | bytes, list[str]]] = [
     ("own tag", "models:\n  - {name: a, kind: llm, engines: [vllm], description: !vault x}\n", ["c/models.yaml:2:56: the tag !vault is not allowed"]),
     ("plain tag", "models:\n  - {name: a, kind: llm, engines: [vllm], min_cc: !!float 8}\n", ["c/models.yaml:2:51: the tag tag:yaml.org,2002:float"]),
     ("merge of no map", "models:\n  - {<<: 3, name: a, kind: llm, engines: [vllm]}\n", ["c/models.yaml:2:10: << takes over a map, not"]),
-    ("defaults key", "defaults: {idle: 3m}\nmodels:\n" + MODEL, ['c/models.yaml:1:12: defaults.idle (of the models): "idle" is not a key of defaults; known: idle_timeout']),
+    ("defaults key", "defaults: {idle: 3m}\nmodels:\n" + MODEL, [('c/models.yaml:1:12: defaults.idle (of the '
+     'models): "idle" is not a key of defaults; known: idle_timeout')]),
     ("defaults short", "defaults: {idle_timeout: 3s}\nmodels:\n" + MODEL, ["c/models.yaml:1:26: defaults.idle_timeout (of the models): an idle timeout of 3s"]),
     ("name yes", "models:\n  - {name: yes, kind: llm, engines: [vllm]}\n",
      ["c/models.yaml:2:12: models[0].name (model without a name): expected a name, found true; write it in quotes"]),
@@ -367,11 +369,11 @@ TEST_SCALARS = [
 def test_scalars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: t.Any, parser: str) -> None:
     if parser == "plain":
         monkeypatch.setitem(__import__("sys").modules, "yaml.cyaml", None)
-    monkeypatch.setattr(_load, "_parser_class", None)
+    monkeypatch.setattr(_load, "_parser_class", functools.cache(_load._parser_class.__wrapped__))
     if text == "-":
         text = "\n    -"
         expected = [None]
     loaded = load_catalog([write(tmp_path / "c", models=f"models:\n  - k: {text}\n")])
     assert loaded.sections["models"] == [{"k": expected}]
     assert not loaded.problems
-    assert _load._parser_class.__name__ == ("PlainParser" if parser == "plain" else "FastParser")
+    assert _load._parser_class().__name__ == ("PlainParser" if parser == "plain" else "FastParser")
