@@ -93,6 +93,7 @@ def make_plan_file(
         nodes = load_profiles(profiles, hosts)
     except ProfileFileError as exc:
         errors += exc.errors
+        nodes = exc.profiles
     examined = examine_directories(catalog, nodes=nodes)
     errors += [str(problem) for problem in examined.problems if problem.severity == ERROR]
     before = read_text(path)

@@ -28,11 +28,12 @@ UNREACHABLE = "unreachable"
 
 
 class ProfileFileError(Exception):
-    """Saved profiles that can not be read; ``errors`` has one text for each file."""
+    """Saved profiles that can not be read; ``errors`` has one text for each file, ``profiles`` what could be read."""
 
-    def __init__(self, errors: list[str]) -> None:
+    def __init__(self, errors: list[str], profiles: list[dict[str, t.Any]]) -> None:
         super().__init__(errors)
         self.errors = errors
+        self.profiles = profiles
 
     def __str__(self) -> str:
         return "\n".join(self.errors)
@@ -73,5 +74,5 @@ def load_profiles(directory: Path, names: Iterable[str]) -> list[dict[str, t.Any
             continue
         profiles.append(profile)
     if errors:
-        raise ProfileFileError(errors)
+        raise ProfileFileError(errors, profiles)
     return profiles
