@@ -9,10 +9,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._drift import (
+    digest,
+    fingerprint,
+    role_fingerprint,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import (
     plain,
 )
@@ -39,7 +42,6 @@ if t.TYPE_CHECKING:
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
         Model,
-        Profile,
         Role,
     )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._ledger import (
@@ -65,23 +67,6 @@ if t.TYPE_CHECKING:
 # What is too little memory to start a machine with.
 LEAST_MIB = 2048
 LOW_MEMORY = "memory"
-
-
-def digest(value: t.Any) -> str:
-    """The first 16 hex digits of the SHA-256 of canonical JSON."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def role_fingerprint(role: Role) -> str:
-    """Changes when a machine of this role would have to be made anew: engine, needs, slots, machine."""
-    written = plain(role)
-    return digest({key: written[key] for key in ("needs", "slots", "vm") if key in written})
-
-
-def profile_fingerprint(profile: Profile) -> str:
-    """Changes when a replica made from this profile would have to be made anew."""
-    return digest(plain(profile))
 
 
 def catalog_fingerprint(values: Sequence[Role] | Sequence[Model]) -> str:
@@ -163,7 +148,7 @@ class Writer:
     def _assignments_of(self, turn: Turn) -> list[dict[str, t.Any]]:
         fleet, role = self.fleet, turn.role
         names, indices, uuids, addresses = fleet.names, fleet.card_index, fleet.card_uuid, fleet.card_pci
-        name, engine, fingerprint = role.name, role.needs.engine, role_fingerprint(role)
+        name, engine, made_from = role.name, role.needs.engine, role_fingerprint(role)
         slots = [slot.name for slot in role.slots]
         passthrough = self.ledger.passthrough
         on_lot: dict[int, tuple[dict[str, t.Any], list[str], dict[str, t.Any], bytes | None]] = {}
@@ -172,7 +157,7 @@ class Writer:
             node, card = seat.node, seat.card
             if card < 0:
                 make = self._cpu_assignment if seat.unseen is None else self._unseen_assignment
-                found.append(make(turn, seat, fingerprint, slots))
+                found.append(make(turn, seat, made_from, slots))
                 continue
             known = on_lot.get(seat.lot)
             if known is None:
@@ -199,7 +184,7 @@ class Writer:
             held = self._weights_of(turn, fitting, node, mask)
             if held is not None:
                 one["weights"] = held
-            one["fingerprint"] = fingerprint
+            one["fingerprint"] = made_from
             one["vm"] = f"{name}-{seat.replica}"
             one["why"] = why.copy()
             if seat.unit is not None:
@@ -262,7 +247,7 @@ class Writer:
         held = next(name for name in fitting if node in self.weights.holder_set(name))
         return {"state": "held", "model": held}
 
-    def _unseen_assignment(self, turn: Turn, seat: Seat, fingerprint: str, slots: list[str]) -> dict[str, t.Any]:
+    def _unseen_assignment(self, turn: Turn, seat: Seat, made_from: str, slots: list[str]) -> dict[str, t.Any]:
         """A replica on a node that does not show its cards now, as the last plan has it."""
         role, fleet, node = turn.role, self.fleet, seat.node
         unseen = seat.unseen or {}
@@ -282,7 +267,7 @@ class Writer:
         held = self._weights_of(turn, [], node, None)
         if held is not None:
             one["weights"] = held
-        one["fingerprint"] = fingerprint
+        one["fingerprint"] = made_from
         one["vm"] = f"{role.name}-{seat.replica}"
         one["why"] = {"rule": "kept", "text": "kept: the cards of its node are not known now"}
         if seat.unit is not None:
@@ -290,7 +275,7 @@ class Writer:
         self._risk(one, node, seat.risk)
         return one
 
-    def _cpu_assignment(self, turn: Turn, seat: Seat, fingerprint: str, slots: list[str]) -> dict[str, t.Any]:
+    def _cpu_assignment(self, turn: Turn, seat: Seat, made_from: str, slots: list[str]) -> dict[str, t.Any]:
         role, fleet, node = turn.role, self.fleet, seat.node
         size = turn.memory_mib / 1024 if turn.memory_mib else fleet.memory_gb[node]
         one: dict[str, t.Any] = {
@@ -306,7 +291,7 @@ class Writer:
         held = self._weights_of(turn, [], node, None)
         if held is not None:
             one["weights"] = held
-        one["fingerprint"] = fingerprint
+        one["fingerprint"] = made_from
         one["vm"] = f"{role.name}-{seat.replica}"
         rule = "cpu" if not role.needs.gpu else "cpu_fallback"
         what = "no card is asked for" if rule == "cpu" else "no card that fits can be had"
@@ -326,7 +311,7 @@ class Writer:
             "replica": replica.replica,
             "engine": profile.engine,
             "profile": profile.name,
-            "fingerprint": profile_fingerprint(profile),
+            "fingerprint": fingerprint(profile),
         }
         if replica.fabric is not None:
             one["fabric"] = replica.fabric

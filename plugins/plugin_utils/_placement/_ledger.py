@@ -78,6 +78,8 @@ class Ledger:
         self.cell_node: list[int] = [cell.node for cell in fleet.cells]
         self.ram_left: list[int | None] = list(fleet.usable_mib)
         self.node_site: list[int] = []
+        # While this is a list, every change is noted in it so that it can be taken back.
+        self.journal: list[tuple[str, int, int]] | None = None
         self._cpu_order: list[int] | None = None
         self._pools: dict[tuple[int, ...], list[int]] = {}
         self._settle(list(asks))
@@ -182,6 +184,8 @@ class Ledger:
 
     def take(self, card: int, memory_mib: int = 0) -> None:
         """Take one named card, and memory of its node."""
+        if self.journal is not None:
+            self.journal.append(("take", card, 0))
         cell = self.cell_at(card)
         self.cell_free[cell].remove(card)
         self.lot_free[self.cell_lot[cell]] -= 1
@@ -190,6 +194,8 @@ class Ledger:
 
     def give(self, card: int, memory_mib: int = 0) -> None:
         """Give one card back."""
+        if self.journal is not None:
+            self.journal.append(("give", card, 0))
         cell = self.cell_at(card)
         free = self.cell_free[cell]
         if not free:
@@ -219,7 +225,21 @@ class Ledger:
         """Take memory of a node, or give it back."""
         left = self.ram_left[node]
         if left is not None:
+            if self.journal is not None:
+                self.journal.append(("claim", node, memory_mib))
             self.ram_left[node] = left - memory_mib
+
+    def take_back(self, mark: int) -> None:
+        """Undo what the journal has noted since it had this length."""
+        journal, self.journal = self.journal or [], None
+        for what, number, memory_mib in reversed(journal[mark:]):
+            if what == "take":
+                self.give(number)
+            elif what == "give":
+                self.take(number)
+            else:
+                self.claim(number, -memory_mib)
+        self.journal = journal[:mark]
 
     def cell_state(self, cell: Cell) -> str:
         """The one state of the cards of a cell that nobody of ours has."""

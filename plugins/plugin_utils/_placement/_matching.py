@@ -50,7 +50,7 @@ class Chain:
 def augment(placer: RolePlacer, turn: Turn, numbers: list[int]) -> bool:
     """Seat as many replicas of a role as one chain allows; returns whether any was."""
     banned: set[Hop] = set()
-    for _ in range(MAX_CHAINS):
+    for _unused in range(MAX_CHAINS):
         found, reached = find_chain(placer, turn, banned)
         if found is None:
             turn.reached = reached
@@ -103,11 +103,11 @@ def find_chain(
 
 def _has_room(placer: RolePlacer, turn: Turn, lot: int) -> bool:
     """Whether a free card of the lot is on a node with enough memory for this role."""
-    if not turn.memory_mib:
+    if not turn.memory_mib and not placer.avoid:
         return True
-    ledger = placer.ledger
+    ledger, avoid = placer.ledger, placer.avoid
     return any(
-        ledger.cell_free[cell] and ledger.has_memory(ledger.cell_node[cell], turn.memory_mib)
+        ledger.cell_free[cell] and cell not in avoid and ledger.has_memory(ledger.cell_node[cell], turn.memory_mib)
         for cell in ledger.pool((lot,))
     )
 
@@ -138,6 +138,25 @@ def apply_chain(placer: RolePlacer, turn: Turn, numbers: list[int], chain: Chain
     return None if done else Hop(turn=movers[0].number, leaves=chain.hops[0].leaves if chain.hops else -1, to=chain.end)
 
 
+def apply_move(placer: RolePlacer, moved: Seat, chain: Chain) -> Hop | None:
+    """Walk the chain once, for a replica that has a card and leaves it; returns the hop that memory made impossible."""
+    ledger = placer.ledger
+    turn = placer.turns[moved.turn]
+    movers = [*(placer.turns[hop.turn] for hop in chain.hops), turn]
+    first = placer.pick(movers[0], chain.end, 1)
+    steps = _rehearse(placer, movers, chain, first[0]) if first else None
+    if steps is None or isinstance(steps, Hop):
+        return steps or Hop(turn=movers[0].number, leaves=chain.hops[0].leaves if chain.hops else -1, to=chain.end)
+    ledger.take(first[0])
+    card, lot = first[0], chain.end
+    for mover, hop, seat in zip(movers, chain.hops, steps, strict=False):
+        left = seat.card
+        placer.reseat(mover, seat, card, lot)
+        card, lot = left, hop.leaves
+    placer.reseat(turn, moved, card, lot)
+    return None
+
+
 def _rehearse(placer: RolePlacer, movers: list[Turn], chain: Chain, first: int) -> list[Seat] | Hop:
     """Who moves, one for each hop: the last seated whose node has memory for who comes after."""
     ledger = placer.ledger
@@ -146,6 +165,8 @@ def _rehearse(placer: RolePlacer, movers: list[Turn], chain: Chain, first: int) 
     for at, hop in enumerate(chain.hops):
         coming = movers[at + 1]
         for seat in reversed(placer.on[hop.leaves][hop.turn][-MAX_OCCUPANTS:]):
+            if placer.avoid and ledger.cell_at(seat.card) in placer.avoid:
+                continue
             needed = spent.get(seat.node, 0) - seat.memory_mib + coming.memory_mib
             if needed <= 0 or ledger.has_memory(seat.node, needed):
                 spent[seat.node] = needed

@@ -370,7 +370,7 @@ class _Reader:
             pci = get("pci")
             address = None
             if pci is not None:
-                if type(pci) is not dict:
+                if not isinstance(pci, dict):
                     self.errors.append(f"{where}, card {get('index')}: 'pci' is a dictionary, this is {_kind(pci)}.")
                 else:
                     address = pci.get("address")
@@ -410,7 +410,7 @@ class _Reader:
         for at, gpu in enumerate(gpus):
             if not isinstance(gpu, dict):
                 self.errors.append(f"{where}, gpus[{at}]: a card is a dictionary, this is {_kind(gpu)}.")
-            elif type(gpu.get("index")) is not int:
+            elif not isinstance(gpu.get("index"), int) or isinstance(gpu["index"], bool):
                 self.errors.append(
                     f"{where}, gpus[{at}]: a card needs 'index', a whole number; this is {gpu.get('index')!r}."
                 )

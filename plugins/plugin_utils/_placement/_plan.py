@@ -44,6 +44,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._refu
     Question,
     Refusals,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._repair import (
+    Repair,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._replicas import (
     ReplicaPlacer,
     Want,
@@ -189,6 +192,8 @@ def _place(
     preempt = previous is not None and options.moves == "preempt"
     placer = RolePlacer(ledger, turns, weights, rescue=options.rescue, preempt=preempt)
     replicas = ReplicaPlacer(ledger, weights)
+    if options.rescue:
+        replicas.repair = Repair(placer, replicas, wants).make_room
     sticky = None
     if previous is not None:
         sticky = Sticky(previous, placer, replicas, wants, moves=options.moves)

@@ -467,7 +467,7 @@ def _least_card(ask: Ask) -> dict[str, t.Any]:
         "compute_cap": None if floor is None else cap_text(floor),
         "vendor": vendors[0] if vendors else None,
     }
-    for _ in range(64):
+    for _unused in range(64):
         # Exact arithmetic may want more than the nominal size says.
         if not ask.exact or card_refusal(ask, _shape(card)) != "vram":
             break

@@ -21,7 +21,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._node
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
         Model,
@@ -92,6 +92,7 @@ class Replica:
     way: Way
     shards: list[Shard]
     fabric: str | None = None
+    is_fixed: bool = False
 
 
 def want_order(models: Iterable[Model]) -> list[Model]:
@@ -146,6 +147,7 @@ class ReplicaPlacer:
 
     def __init__(self, ledger: Ledger, weights: Weights) -> None:
         self.ledger = ledger
+        self.repair: Callable[[Want, int], Replica | None] | None = None
         self.weights = weights
         self.touched: list[int] = []
         self._fabric_keys: dict[str, tuple[t.Any, ...]] = {}
@@ -158,12 +160,12 @@ class ReplicaPlacer:
 
     def fill(self, want: Want, numbers: Iterable[int]) -> None:
         """Place these replicas as far as there is room: for each the way with the highest priority that fits."""
-        finders: list[_Finder | None] = [None] * len(want.ways)
+        finders: list[Finder | None] = [None] * len(want.ways)
         for number in numbers:
             for at, way in enumerate(want.ways):
                 finder = finders[at]
                 if finder is None:
-                    finder = finders[at] = self._finder(want, way)
+                    finder = finders[at] = self.finder(want, way)
                 found = finder.find()
                 if found is not None:
                     fabric, shards = found
@@ -171,7 +173,10 @@ class ReplicaPlacer:
                     want.replicas.append(Replica(replica=number, way=way, shards=shards, fabric=fabric))
                     break
             else:
-                break
+                repaired = self.repair(want, number) if self.repair is not None else None
+                if repaired is None:
+                    break
+                want.replicas.append(repaired)
 
     def take(self, shards: Iterable[Shard]) -> None:
         """Take the cards and the memory of shards."""
@@ -192,7 +197,7 @@ class ReplicaPlacer:
     def count(self, want: Want, most: int) -> int:
         """How many replicas of a model could be placed on what is left; nothing is taken."""
         placed: list[list[Shard]] = []
-        finders = [self._finder(want, way) for way in want.ways]
+        finders = [self.finder(want, way) for way in want.ways]
         while len(placed) < most:
             found = next((found for finder in finders if (found := finder.find()) is not None), None)
             if found is None:
@@ -203,7 +208,7 @@ class ReplicaPlacer:
             self.give(shards)
         return len(placed)
 
-    def _finder(self, want: Want, way: Way) -> _Finder:
+    def finder(self, want: Want, way: Way) -> Finder:
         if way.profile.gpu_class is None:
             return _OnCpu(self, want, way)
         if way.profile.nodes > 1:
@@ -227,7 +232,7 @@ Found = tuple[str | None, list[Shard]]
 Rank = tuple[bool, int, int]
 
 
-class _Finder:
+class Finder:
     """Finds the next place for a replica of one model by one way."""
 
     def __init__(self, placer: ReplicaPlacer, want: Want, way: Way) -> None:
@@ -275,7 +280,7 @@ class _Finder:
 class _Ranking:
     """Nodes by rank, put right node by node as the books change."""
 
-    def __init__(self, finder: _Finder, nodes: Iterable[int]) -> None:
+    def __init__(self, finder: Finder, nodes: Iterable[int]) -> None:
         self.finder = finder
         self.ranks = {node: rank for node in nodes if (rank := finder.rank(node)) is not None}
         self.heap = list(self.ranks.values())
@@ -302,7 +307,7 @@ class _Ranking:
         return found
 
 
-class _OnNode(_Finder):
+class _OnNode(Finder):
     """All shards, that is one, on one node."""
 
     def __init__(self, placer: ReplicaPlacer, want: Want, way: Way) -> None:
@@ -317,7 +322,7 @@ class _OnNode(_Finder):
         return None
 
 
-class _OnFabric(_Finder):
+class _OnFabric(Finder):
     """Shards on several nodes of one fabric, the fabrics in a heap of their own."""
 
     def __init__(self, placer: ReplicaPlacer, want: Want, way: Way) -> None:
@@ -358,7 +363,7 @@ class _OnFabric(_Finder):
         return fabric, [self.shard(rank[2]) for rank in best]
 
 
-class _OnCpu(_Finder):
+class _OnCpu(Finder):
     """A node without cards: spread first, then where the weights are, then the larger node."""
 
     def __init__(self, placer: ReplicaPlacer, want: Want, way: Way) -> None:

@@ -13,7 +13,10 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._matching import (
+    MAX_CHAINS,
+    Hop,
     apply_chain,
+    apply_move,
     augment,
     find_chain,
 )
@@ -129,6 +132,9 @@ class RolePlacer:
         self.fixed: dict[int, dict[int, list[Seat]]] = {}
         self.dead: set[int] = set()
         self.moved = 0
+        # Cells that are to be emptied: nobody moves there, and their occupants are not part of a chain.
+        self.avoid: frozenset[int] = frozenset()
+        self.moves: list[tuple[Seat, int, int, int, int]] | None = None
         self.claims_memory = any(turn.memory_mib for turn in turns)
 
     def place(self, turn: Turn) -> None:
@@ -190,10 +196,13 @@ class RolePlacer:
     def reseat(self, turn: Turn, seat: Seat, card: int, lot: int) -> None:
         """Move a replica to a card that the ledger has already given out; the card it leaves stays given out."""
         ledger = self.ledger
+        old_memory = seat.memory_mib
         if seat.memory_mib or turn.memory_mib:
             ledger.claim(seat.node, -seat.memory_mib)
             ledger.claim(ledger.fleet.card_node[card], turn.memory_mib)
             seat.memory_mib = turn.memory_mib
+        if self.moves is not None:
+            self.moves.append((seat, seat.card, seat.lot, seat.node, old_memory))
         stack = self.on[seat.lot][turn.number]
         if stack[-1] is seat:
             stack.pop()
@@ -203,13 +212,38 @@ class RolePlacer:
         self.on[lot].setdefault(turn.number, []).append(seat)
         self.moved += 1
 
+    def move_back(self, mark: int) -> None:
+        """Undo the moves noted since there were this many; the ledger takes back its own part."""
+        moves, self.moves = self.moves or [], None
+        for seat, card, lot, node, memory_mib in reversed(moves[mark:]):
+            self.on[seat.lot][seat.turn].remove(seat)
+            seat.card, seat.lot, seat.node, seat.memory_mib = card, lot, node, memory_mib
+            self.on[lot].setdefault(seat.turn, []).append(seat)
+        self.moves = moves[:mark]
+
+    def move_off(self, seat: Seat) -> bool:
+        """Move a replica off its cell, if need be along a chain; the card it leaves is given back."""
+        turn = self.turns[seat.turn]
+        card = seat.card
+        banned: set[Hop] = set()
+        for _ in range(MAX_CHAINS):
+            chain, _reached = find_chain(self, turn, banned)
+            if chain is None:
+                return False
+            failed = apply_move(self, seat, chain)
+            if failed is None:
+                self.ledger.give(card)
+                return True
+            banned.add(failed)
+        return False
+
     def pick(self, turn: Turn, lot: int, wanted: int) -> list[int]:
         """The free cards of a lot that a role prefers, on nodes with the memory for them."""
         ledger = self.ledger
         cards: list[int] = []
         for cell in self.cells_in_order(turn, (lot,)):
             free = ledger.cell_free[cell]
-            if free:
+            if free and cell not in self.avoid:
                 room = self._room(turn, ledger.cell_node[cell], min(len(free), wanted - len(cards)))
                 cards.extend(free[: -room - 1 : -1])
                 if len(cards) >= wanted:
@@ -224,8 +258,7 @@ class RolePlacer:
             return cells
         cell_lot, cell_node = self.ledger.cell_lot, self.ledger.cell_node
         if len(lots) == 1:
-            mask = masks[lots[0]]
-            assert mask is not None  # noqa: S101 - any() above
+            mask = masks[lots[0]] or b""
             held = [cell for cell in cells if mask[cell_node[cell]]]
             rest = [cell for cell in cells if not mask[cell_node[cell]]] if len(held) < len(cells) else []
         else:
@@ -281,7 +314,7 @@ class RolePlacer:
             ledger.claim(node, wanted * turn.memory_mib)
         seats, number, memory = turn.seats, turn.number, turn.memory_mib
         on = self.on[lot].setdefault(number, [])
-        for _ in range(wanted):
+        for _unused in range(wanted):
             seat = Seat(turn=number, replica=numbers.pop(), node=node, card=free.pop(), lot=lot, memory_mib=memory)
             seats.append(seat)
             on.append(seat)
@@ -293,7 +326,7 @@ class RolePlacer:
         if len(cells) == 1:
             self._take_run(turn, cells[0], ledger.cell_lot[cells[0]], numbers)
             return
-        for _ in range(sum(len(ledger.cell_free[cell]) for cell in cells)):
+        for _unused in range(sum(len(ledger.cell_free[cell]) for cell in cells)):
             if not numbers or not self._room(turn, ledger.cell_node[cells[0]], 1):
                 return
             cell = min((cell for cell in cells if ledger.cell_free[cell]), key=lambda cell: ledger.cell_free[cell][-1])

@@ -252,6 +252,9 @@ class Sticky:
                 self.causes["model", want.model.name, number] = replica
                 continue
             self.replicas.take(replica.shards)
+            replica.is_fixed = not self.movable or any(
+                shard.unseen is not None or self.fleet.states[shard.node] != READY for shard in replica.shards
+            )
             want.replicas.append(replica)
             self.kept.append(("model", want.model.name, number))
 
