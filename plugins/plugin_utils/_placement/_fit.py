@@ -18,6 +18,10 @@ import math
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._arguments import (
+    cache_tokens,
+    changes_memory,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import (
     LEAST_CONTEXT,
     need_gib,
@@ -229,8 +233,10 @@ def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine]
     ranks = profile.tp * profile.pp
     vram = None if model.vram_gb is None else model.vram_gb if ranks == 1 else math.ceil(model.vram_gb / ranks)
     exact = None
-    if model.memory is not None and model.memory.weights_gib is not None:
-        exact = Exact(facts=model.memory, context=_context(model), tp=profile.tp, pp=profile.pp)
+    # Arguments that change what the engine takes of a card leave only the stated size to go by.
+    if model.memory is not None and model.memory.weights_gib is not None and not changes_memory(profile):
+        context = cache_tokens(model, profile) or _context(model)
+        exact = Exact(facts=model.memory, context=context, tp=profile.tp, pp=profile.pp)
     return Ask(
         engines=(profile.engine,),
         gpu_class=profile.gpu_class,

@@ -1,0 +1,39 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
+    MemoryFacts,
+    Model,
+    Profile,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._engines import (
+    BUILTIN_ENGINES,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit import (
+    ask_of_profile,
+)
+
+MODEL = Model(
+    name="m", kind="llm", engines=("vllm",), context=131072, context_length=8192, memory=MemoryFacts(weights_gib=10.0)
+)
+
+# Arguments of the profile, and the context for which a card must have room; None: only the stated size decides.
+TEST_CONTEXT = [
+    ("vllm", (), 8192),
+    ("vllm", ("--max-model-len", "4096"), 4096),
+    ("llamacpp", ("--ctx-size=16384", "--parallel", "4"), 16384),
+    ("vllm", ("--kv-cache-dtype", "fp8"), None),
+    ("vllm", ("--gpu-memory-utilization=0.5",), None),
+]
+
+
+@pytest.mark.parametrize(("engine", "args", "context"), TEST_CONTEXT)
+def test_the_context_is_that_of_the_arguments(engine, args, context):
+    profile = Profile(name="p", engine=engine, gpu_class="l4", args=args)
+    ask = ask_of_profile(MODEL, profile, BUILTIN_ENGINES, passthrough=True)
+    assert [exact.context for exact in ask.exact] == ([] if context is None else [context])
