@@ -233,11 +233,18 @@ def _gpu(
     nominal = None
     if read.memory_mib is not None:
         nominal = _gpu_models.nominal_memory_gb(name, pci_id, read.memory_mib, subsystem_id=board)
+    # Where several cards are possible, the table still answers if all of them agree.
+    of_all = _gpu_models.nominal_memory_gb(name, pci_id, subsystem_id=board)
     capability = _gpu_models.compute_cap(name, pci_id, subsystem_id=board)
+    mig = read.mig
+    if mig is None and model and not model.mig_capable:
+        mig = False
+    elif card is None:
+        mig = values.last("mig")
     gpu: t.Dict[str, t.Any] = {
         "index": index,
         "name": name,
-        "memory_gb": values.pick("memory_gb", nominal, model.memory_gb if model else None, source="memory"),
+        "memory_gb": values.pick("memory_gb", nominal, model.memory_gb if model else of_all, source="memory"),
         "memory_mib": read.memory_mib if card else values.last("memory_mib"),
         "compute_cap": _number(
             values.pick("compute_cap", read.compute_cap, capability, source="compute_cap"),
@@ -249,7 +256,7 @@ def _gpu(
         "vendor": _VENDORS.get(device.vendor_id or "") if device else _NVIDIA,
         "uuid": read.uuid or values.last("uuid"),
         "pci": _pci(device, read),
-        "mig": read.mig if card else values.last("mig"),
+        "mig": mig,
     }
     if not _gpu_models.is_known(name, pci_id=pci_id):
         gpu["known"] = False

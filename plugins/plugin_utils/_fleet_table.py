@@ -51,23 +51,28 @@ def _disk_gb(node: Mapping[str, t.Any]) -> int | None:
 
 
 def _cards(node: Mapping[str, t.Any]) -> str:
-    """Return a node's cards by class, the broken ones beside them: "2 x rtx-3090 24 GB (1 unhealthy)"."""
+    """Return a node's cards by class, with those that do not work beside them: "2 x rtx-3090 24 GB (1 unhealthy)"."""
     gpus = node.get("gpus")
     if gpus is None:
         return "unknown"
     if not gpus:
         return "none"
-    kinds: Counter[tuple[str, t.Any]] = Counter()
-    broken: Counter[tuple[str, t.Any]] = Counter()
+    kinds: dict[tuple[str, t.Any], Counter[str]] = {}
     for gpu in gpus:
         kind = (str(gpu.get("gpu_class") or gpu.get("name") or "unknown"), gpu.get("memory_gb"))
-        kinds[kind] += 1
-        broken[kind] += gpu.get("healthy", True) is not True
+        healthy = gpu.get("healthy", True)
+        kinds.setdefault(kind, Counter())[
+            "" if healthy else "of unknown health" if healthy is None else "unhealthy"
+        ] += 1
     return ", ".join(
-        f"{count} x {kind[0]} {'?' if kind[1] is None else kind[1]} GB"
-        + (f" ({broken[kind]} unhealthy)" if broken[kind] else "")
+        f"{count.total()} x {kind[0]} {'?' if kind[1] is None else kind[1]} GB{_trouble(count)}"
         for kind, count in kinds.items()
     )
+
+
+def _trouble(count: Counter[str]) -> str:
+    found = [f"{count[word]} {word}" for word in ("unhealthy", "of unknown health") if count[word]]
+    return f" ({', '.join(found)})" if found else ""
 
 
 def _totals(nodes: Sequence[Mapping[str, t.Any]]) -> str:

@@ -85,7 +85,7 @@ def test_a_card_that_both_see():
             "driver": "nvidia",
             "numa_node": 1,
         },
-        "mig": None,
+        "mig": False,
         "healthy": True,
         "reserved_mib": 480,
         "sources": {"memory": "nvidia-smi", "compute_cap": "nvidia-smi"},
@@ -121,7 +121,8 @@ def test_a_card_that_is_passed_through_keeps_its_facts():
 def test_a_card_that_is_passed_through_and_was_never_seen_before():
     told = collect(devices=[bound(ADA, "vfio-pci")], nvidia_smi=ABSENT)
     assert brief(told) == [(0, "rtx-4000-ada", 20, 8.9, True)]
-    assert [told["gpus"][0][key] for key in ("uuid", "memory_mib", "driver", "mig")] == [None] * 4
+    assert [told["gpus"][0][key] for key in ("uuid", "memory_mib", "driver")] == [None] * 3
+    assert told["gpus"][0]["mig"] is False
     assert told["notes"] == []
 
 
@@ -273,3 +274,16 @@ def test_declared_unusable():
     )
     assert told["gpus"][0]["healthy"] is False
     assert told["gpus"][0]["health"]["code"] == "declared"
+
+
+def test_a_card_whose_board_is_not_known_has_what_all_candidates_agree_on():
+    # A2 and A16 share this chip: both have 16 GB and the same capability.
+    device = {
+        "address": "0000:02:00.0",
+        "class": "0x030200",
+        "vendor": "0x10de",
+        "device": "0x25b6",
+        "driver": "vfio-pci",
+    }
+    (gpu,) = collect(devices=[device], nvidia_smi=ABSENT)["gpus"]
+    assert (gpu["memory_gb"], gpu["compute_cap"], gpu["sources"]["memory"]) == (16, 8.6, "pci_table")
