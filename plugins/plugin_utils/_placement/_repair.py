@@ -42,6 +42,8 @@ if t.TYPE_CHECKING:
 # How many nodes (or sets of nodes on one fabric) are tried for one replica, how many other nodes for a shard that is in
 # the way, and how deep one thing may be moved for another.
 MAX_TRIES, MAX_TARGETS, MAX_DEPTH = 48, 6, 3
+# How many single moves are tried for one replica, and how many may come to nothing in one plan.
+MAX_STEPS, MAX_WASTED = 120, 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class Repair:
         self.wants = wants
         self.ledger = placer.ledger
         self.stuck: set[int] = set()
+        self.steps = 0
+        self.wasted = 0
         self.seats: dict[int, list[Seat]] | None = None
         self.held: dict[int, list[Held]] = {}
         self.moved: list[tuple[Replica, list[Shard], Shard]] = []
@@ -70,12 +74,25 @@ class Repair:
         """A place for this replica, with its cards taken, or ``None`` when the search found none."""
         if not any(self.ledger.lot_free):
             return None
+        self.steps = 0
+        found = self._search(want, number)
+        if found is None:
+            self.wasted += self.steps
+            want.bound_hit = want.bound_hit or self._is_spent()
+        return found
+
+    def _is_spent(self) -> bool:
+        return self.steps >= MAX_STEPS or self.wasted >= MAX_WASTED
+
+    def _search(self, want: Want, number: int) -> Replica | None:
+        if self._is_spent():
+            return None
         self._look_around()
         for way in want.ways:
             if way.profile.gpu_class is None:
                 continue
             for tries, (nodes, fabric) in enumerate(self._targets(way)):
-                if tries == MAX_TRIES:
+                if tries == MAX_TRIES or self._is_spent():
                     want.bound_hit = True
                     break
                 shards = self._try(want, way, nodes)
@@ -192,12 +209,17 @@ class Repair:
 
     def _move_one(self, want: Want, way: Way, node: int, depth: int) -> bool:
         """Move one thing off a node: first what takes one card, the last placed first, then the smallest shard."""
+        failed: set[int] = set()
         for seat in reversed((self.seats or {}).get(node, ())):
-            if seat.node != node or seat.lot not in way.lots or seat.turn in self.stuck:
+            if seat.node != node or seat.lot not in way.lots or seat.turn in self.stuck or seat.turn in failed:
                 continue
+            if self._is_spent():
+                return False
+            self.steps += 1
             if self.placer.move_off(seat):
                 (self.seats or {}).setdefault(seat.node, []).append(seat)
                 return True
+            failed.add(seat.turn)
             if self._is_stuck(seat):
                 self.stuck.add(seat.turn)
         if depth == 0:
@@ -230,6 +252,9 @@ class Repair:
 
     def _move_shard(self, held: Held, depth: int) -> bool:
         """Move one shard to another node of its fabric, the best that has room, else one that can be cleared."""
+        if self._is_spent():
+            return False
+        self.steps += 1
         way, replica, shard = held.replica.way, held.replica, held.shard
         fabrics, avoid = self.ledger.fleet.fabrics, self.placer.avoid
         others = {each.node for each in replica.shards}
