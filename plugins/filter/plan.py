@@ -31,6 +31,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._table import (
     format_plan,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._what_if import (
+    what_if_lost,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
 
 if t.TYPE_CHECKING:
@@ -123,6 +126,45 @@ def plan_diff(plan: t.Any, previous: t.Any = None) -> dict[str, t.Any]:
     return diff_plans(now or {}, then)
 
 
+def what_if(
+    plan: t.Any,
+    nodes: t.Any,
+    roles: t.Any = None,
+    models: t.Any = None,
+    lost: t.Any = None,
+    *,
+    moves: str = "none",
+    passthrough: bool = True,
+    gpus: t.Any = None,
+    engines: t.Any = None,
+) -> list[dict[str, t.Any]]:
+    try:
+        document, profiles = to_plain(plan, "plan"), to_plain(nodes, "nodes")
+        _check_plan(document, "plan")
+        errors = [*find_option_errors(None, moves=moves), *find_node_errors(profiles)]
+        if errors:
+            raise AnsibleFilterError(_message(errors))
+        given = check_catalog(
+            to_plain(models, "models"),
+            to_plain(roles, "roles"),
+            gpus=to_plain(gpus, "gpus"),
+            engines=to_plain(engines, "engines"),
+            open_engines=engines is None,
+        ).catalog
+        return what_if_lost(
+            document or {},
+            profiles,
+            given.roles,
+            given.models,
+            lost=to_plain(lost, "lost"),
+            moves=moves,
+            passthrough=bool(passthrough),
+            engines=given.engines,
+        )
+    except (TypeError, ValueError, LookupError, CatalogError) as exc:
+        raise AnsibleFilterError(f"The question can not be answered: {exc}") from exc
+
+
 def _check_plan(document: t.Any, name: str) -> None:
     errors = find_plan_errors(document, name)
     if errors:
@@ -137,4 +179,4 @@ def _message(errors: Sequence[str]) -> str:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        return {"plan": plan_filter, "plan_table": plan_table, "plan_diff": plan_diff}
+        return {"plan": plan_filter, "plan_table": plan_table, "plan_diff": plan_diff, "what_if": what_if}
