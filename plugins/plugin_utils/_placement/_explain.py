@@ -264,6 +264,7 @@ _PLAIN = {
     "mig": "split by MIG",
     "memory_unknown": "whose memory is not known",
     "unhealthy": "unhealthy",
+    "health_unknown": "of unknown health",
     "iommu_group": "that can not be passed through (IOMMU group)",
     "foreign": "held by others",
     "block": "on nodes with too few free cards together",

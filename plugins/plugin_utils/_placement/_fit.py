@@ -29,6 +29,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import (
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
     FOREIGN,
+    HEALTH_UNKNOWN,
     IOMMU,
     PAIRED,
     READY,
@@ -70,6 +71,7 @@ CODES = (
     "vram",
     "memory_unknown",
     "unhealthy",
+    "health_unknown",
     "iommu_group",
     "foreign",
     "in_use",
@@ -197,6 +199,8 @@ def flag_refusal(ask: Ask, flags: int) -> str | None:
     """Why a card can not be had as it stands: broken, tied to its IOMMU group, or held by somebody else."""
     if flags & UNHEALTHY:
         return "unhealthy"
+    if flags & HEALTH_UNKNOWN:
+        return "health_unknown"
     if ask.passthrough and (flags & IOMMU or (flags & PAIRED and not ask.whole_group)):
         return "iommu_group"
     if flags & FOREIGN:

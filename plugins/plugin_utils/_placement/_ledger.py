@@ -133,12 +133,15 @@ class Ledger:
         )
 
     def refusal_elsewhere(self, ask: Ask, lot: int) -> str | None:
-        """Why nothing of this lot would do even if its nodes were ready."""
+        """Why nothing of this lot would do even if its nodes were ready.
+
+        That nothing is known of a card's health keeps new things off it, and is no reason to take away what it has.
+        """
         it = self.lots[lot]
         return (
             node_refusal(ask, name=it.site.name, state=READY, labels=it.site.labels)
             or card_refusal(ask, it.shape)
-            or flag_refusal(ask, it.flags)
+            or flag_refusal(ask, it.flags & ~HEALTH_UNKNOWN)
         )
 
     def site_refusal(self, ask: Ask, node: int) -> str | None:
