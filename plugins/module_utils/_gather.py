@@ -75,11 +75,24 @@ gather() {
   esac
   case $status in
   ok)
-    probe nvidia_smi_identity nvidia-smi --query-gpu=index,uuid,pci.bus_id,mig.mode.current,memory.reserved "$csv"
+    text=$(probe nvidia_smi_identity nvidia-smi --query-gpu=index,uuid,pci.bus_id,mig.mode.current,memory.reserved "$csv"
+      printf %s "$status")
+    status=${text##*[!a-z]}
+    printf '%s\n' "${text%"$status"}"
     # mig.mode.current and memory.reserved are younger than the rest: the identity must not be lost with them.
     [ "$status" != failed ] ||
-      probe nvidia_smi_identity_short nvidia-smi --query-gpu=index,uuid,pci.bus_id "$csv" ;;
+      probe nvidia_smi_identity_short nvidia-smi --query-gpu=index,uuid,pci.bus_id "$csv"
+    # The slices of a card are only in the list of all cards.
+    case $text in
+    *', Enabled,'*) probe nvidia_smi_list nvidia-smi -L ;;
+    esac ;;
   esac
+  probe amd_smi amd-smi static --json
+  case $status in
+  absent | failed)
+    probe rocm_smi rocm-smi --showproductname --showbus --showuniqueid --showmeminfo vram --showdriverversion --json ;;
+  esac
+  probe xpu_smi xpu-smi discovery -j
   weights
   printf '\n%s finish\n' "$mark"
 }

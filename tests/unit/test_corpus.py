@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import (
+    amd_smi,
     cpuinfo,
     lsblk,
     lscpu,
     meminfo,
     nvidia_smi,
+    nvidia_smi_list,
+    rocm_smi,
     sysfs_pci,
+    xpu_smi,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
 
@@ -169,3 +173,58 @@ def test_sysfs_pci(folder: Path, sample: Sample) -> None:
         assert [gpu.address for gpu in sysfs_pci.gpus(devices)] == [
             gpu["address"] for gpu in expected["gpus"] if not gpu.get("integrated")
         ]
+
+
+@pytest.mark.parametrize(("folder", "sample"), samples("nvidia-smi-L"))
+def test_nvidia_smi_list(folder: Path, sample: Sample) -> None:
+    expected = sample["expected"]
+    if "error" in expected:
+        with pytest.raises(ParseError) as caught:
+            nvidia_smi_list.parse(read(folder, sample), **arguments(sample))
+        check_error(expected, caught.value)
+        return
+    cards = nvidia_smi_list.parse(read(folder, sample), **arguments(sample))
+    assert [
+        {"index": card.index, "name": card.name, "mig": [part.name for part in card.slices]} for card in cards
+    ] == expected["gpus"]
+
+
+VENDOR_TOOLS = {"amd-smi": amd_smi.parse, "rocm-smi": rocm_smi.parse, "xpu-smi": xpu_smi.parse}
+
+
+@pytest.mark.parametrize(("folder", "sample"), samples(*VENDOR_TOOLS))
+def test_tools_of_other_vendors(folder: Path, sample: Sample) -> None:
+    expected = sample["expected"]
+    parse = VENDOR_TOOLS[sample["kind"]]
+    if "error" in expected:
+        with pytest.raises(ParseError) as caught:
+            parse(read(folder, sample), **arguments(sample))
+        check_error(expected, caught.value)
+        return
+    cards = parse(read(folder, sample), **arguments(sample))
+    found = [
+        {
+            "index": card.index,
+            "card": card.index,
+            "name": card.name,
+            "bus": card.pci_address,
+            "vram_mib": card.memory_mib,
+            "gfx": card.gfx,
+            "pci_device_id": card.device_id and f"0x{card.device_id}",
+            "driver_version": card.driver,
+        }
+        for card in cards
+    ]
+    # The expected values keep the bytes that a MiB is read from, and the address as it is printed.
+    wanted = [
+        {
+            key: value.lower() if key == "bus" and value else value
+            for key, value in gpu.items()
+            if key not in ("vram_bytes", "integrated")
+        }
+        for gpu in expected["gpus"]
+    ]
+    assert len(found) == len(wanted)
+    assert [{key: card[key] for key in gpu} for card, gpu in zip(found, wanted, strict=True)] == wanted
+    if "driver_version" in expected:
+        assert {card.driver for card in cards} == {expected["driver_version"]}

@@ -197,6 +197,15 @@ def read_query(
     return reader.answer(rc)
 
 
+def failure(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> ParseError:
+    """Return the error, with a code of ``parse_query``, for a text of this tool in which nothing was found."""
+    reader = _Reader((), named=True)
+    for text in (stdout, stderr):
+        for line in _lines(text):
+            reader.read(line, is_error=True)
+    return reader.failure(rc)
+
+
 def columns_of(command: t.Optional[str]) -> t.Optional[t.Tuple[str, ...]]:
     """Give the columns that a command line asks for, or ``None`` where it does not name them."""
     match = _QUERY.search(command or "")
@@ -280,7 +289,7 @@ class _Reader:
     def answer(self, rc: t.Optional[int]) -> Answer:
         """Give the cards, or say why there are none."""
         if not self.cards:
-            raise self._failure(rc)
+            raise self.failure(rc)
         cards = [self._with_warning(card) for card in self.cards]
         for lost in self.lost:
             places = [place for place, card in enumerate(cards) if card.pci_address == lost.pci_address]
@@ -299,7 +308,8 @@ class _Reader:
                 notes.append(line)
         return replace(card, notes=card.notes + tuple(notes)) if notes else card
 
-    def _failure(self, rc: t.Optional[int]) -> ParseError:
+    def failure(self, rc: t.Optional[int]) -> ParseError:
+        """Say why there is no card."""
         if self.errors:
             order = [code for code, _pattern in _ERRORS]
             return min(self.errors, key=lambda error: order.index(error.code))

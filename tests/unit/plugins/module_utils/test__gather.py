@@ -100,6 +100,52 @@ def test_a_refused_field_is_asked_again_without_it(shell, fake):
     assert outputs["nvidia_smi_identity_short"].stdout == "0, GPU-1, 00000000:01:00.0"
 
 
+IDENTITY = """case "$*" in
+    *mig*) echo "0, GPU-1, 00000000:01:00.0, Disabled, 500"; printf "1, GPU-2, 00000000:02:00.0, {mode}, 500";;
+    -L) echo "GPU 0: NVIDIA A30 (UUID: GPU-1)";;
+    *) echo "0, NVIDIA A30, 24576, 8.0, 570.86.15";;
+    esac"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("mode", "listed"), [("Enabled", True), ("Disabled", False), ("[N/A]", False)])
+def test_slices_are_asked_for_where_a_card_is_divided(shell, fake, mode, listed):
+    outputs = read_answer(gather(shell, fake("nvidia-smi", IDENTITY.replace("{mode}", mode))))
+    assert outputs["nvidia_smi_identity"][:2] == ("ok", 0)
+    assert outputs["nvidia_smi_identity"].stdout.splitlines() == [
+        "0, GPU-1, 00000000:01:00.0, Disabled, 500",
+        f"1, GPU-2, 00000000:02:00.0, {mode}, 500",
+    ]
+    assert ("nvidia_smi_list" in outputs) is listed
+    if listed:
+        assert outputs["nvidia_smi_list"][:3] == ("ok", 0, "GPU 0: NVIDIA A30 (UUID: GPU-1)")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_an_identity_that_hangs_is_killed_and_not_asked_again(shell, fake):
+    body = 'case "$*" in *uuid*) trap "" TERM; while :; do sleep 1; done;; esac; echo "0, NVIDIA L4"'
+    path = fake("nvidia-smi", body)
+    began = time.monotonic()
+    outputs = read_answer(gather(shell, path, timeout=1))
+    assert (outputs["nvidia_smi"].status, outputs["nvidia_smi_identity"].status) == ("ok", "timeout")
+    assert "nvidia_smi_identity_short" not in outputs
+    assert time.monotonic() - began < 30, "the script waited for the command and not for the limit"
+    assert processes_of(path) == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_tools_of_other_vendors(shell, fake):
+    for name in ("amd-smi", "rocm-smi", "xpu-smi"):
+        path = fake(name, f'echo "{name} $*"')
+    outputs = read_answer(gather(shell, path))
+    assert outputs["amd_smi"].stdout == "amd-smi static --json"
+    assert outputs["xpu_smi"].stdout == "xpu-smi discovery -j"
+    assert "rocm_smi" not in outputs
+    outputs = read_answer(gather(shell, fake("amd-smi", "exit 3")))
+    assert outputs["amd_smi"][:2] == ("failed", 3)
+    assert outputs["rocm_smi"].stdout.endswith(" --json")
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_command_that_hangs_is_killed_with_all_it_started(shell, fake):
     fake("child", "trap '' TERM\nwhile :; do sleep 1; done")

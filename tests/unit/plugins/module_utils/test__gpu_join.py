@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_join import join_gpus
 from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import read_outputs
@@ -287,3 +289,228 @@ def test_a_card_whose_board_is_not_known_has_what_all_candidates_agree_on():
     }
     (gpu,) = collect(devices=[device], nvidia_smi=ABSENT)["gpus"]
     assert (gpu["memory_gb"], gpu["compute_cap"], gpu["sources"]["memory"]) == (16, 8.6, "pci_table")
+
+
+MI300X = {
+    "address": "0000:05:00.0", "class": "0x120000", "vendor": "0x1002", "device": "0x74a1", "driver": "amdgpu",
+    "numa_node": 1, "mem_info_vram_total": 206141652992,
+}  # fmt: skip
+AMD_SMI = json.dumps(
+    [
+        {
+            "gpu": 0,
+            "asic": {"market_name": "MI300X", "asic_serial": "0x5D0000000000001B"},
+            "vram": {"size": {"value": 196592, "unit": "MB"}},
+            "bus": {"bdf": "0000:05:00.0"},
+            "driver": {"name": "amdgpu", "version": "6.10.5"},
+        }
+    ]
+)
+ROCM_SMI = json.dumps(
+    {
+        "card0": {
+            "Card Series": "Aqua Vanjaram [Instinct MI300X]",
+            "PCI Bus": "0000:05:00.0",
+            "VRAM Total Memory (B)": "206141652992",
+            "Unique ID": "0x5d0000000000001b",
+        },
+        "system": {"Driver version": "6.10.5"},
+    }
+)
+FLEX = {"address": "0000:4d:00.0", "class": "0x038000", "vendor": "0x8086", "device": "0x56c0", "driver": "i915"}
+XPU_SMI = json.dumps(
+    {
+        "device_list": [
+            {"device_id": 0, "device_name": "Intel(R) UHD Graphics 770", "pci_bdf_address": "0000:00:02.0"},
+            {
+                "device_id": 1,
+                "device_name": "Intel(R) Data Center GPU Flex 170",
+                "pci_bdf_address": "0000:4d:00.0",
+                "pci_device_id": "0x56c0",
+                "uuid": "00000000-0000-004d-0000-000856c08086",
+            },
+        ]
+    }
+)
+
+
+def test_amd():
+    told = collect(devices=[MI300X], nvidia_smi=ABSENT, amd_smi=AMD_SMI)
+    assert told["notes"] == []
+    assert told["gpus"] == [
+        {
+            "index": 0,
+            "name": "AMD Instinct MI300X",
+            "memory_gb": 192,
+            "memory_mib": 196592,
+            "compute_cap": None,
+            "driver": "6.10.5",
+            "gpu_class": "mi300x",
+            "vendor": "amd",
+            "uuid": "0x5d0000000000001b",
+            "pci": {
+                "address": "0000:05:00.0",
+                "id": "1002:74a1",
+                "subsystem_id": None,
+                "iommu_group": None,
+                "iommu_peers": [],
+                "driver": "amdgpu",
+                "numa_node": 1,
+            },
+            "mig": False,
+            "healthy": True,
+            "sources": {"memory": "amd-smi"},
+        }
+    ]
+
+
+def without_sources(told):
+    return [{key: value for key, value in gpu.items() if key != "sources"} for gpu in told["gpus"]]
+
+
+# What became of amd-smi where rocm-smi speaks.
+@pytest.mark.parametrize("first", [ABSENT, HANGS, {"rc": 1, "stdout": "Traceback"}, "[{"])
+def test_another_tool_tells_the_same_card(first):
+    told = collect(devices=[MI300X], nvidia_smi=ABSENT, amd_smi=first, rocm_smi=ROCM_SMI)
+    assert without_sources(told) == without_sources(collect(devices=[MI300X], nvidia_smi=ABSENT, amd_smi=AMD_SMI))
+    assert told["gpus"][0]["sources"] == {"memory": "rocm-smi"}
+
+
+@pytest.mark.parametrize("first", [ABSENT, {"rc": 1, "stdout": "Traceback"}, json.dumps([{"gpu": 0, "bus": {"bdf": "0000:05:00.0"}}])])  # fmt: skip
+def test_where_no_tool_tells_the_size_the_driver_does(first):
+    (gpu,) = collect(devices=[MI300X], nvidia_smi=ABSENT, amd_smi=first)["gpus"]
+    assert [gpu[key] for key in ("name", "memory_gb", "memory_mib", "driver", "uuid", "healthy")] == [
+        "AMD Instinct MI300X", 192, 196592, None, None, True,
+    ]  # fmt: skip
+    assert gpu["sources"] == {"memory": "sysfs"}
+
+
+def test_the_size_tells_apart_what_shares_a_pci_id():
+    (gpu,) = collect(devices=[{**AMD, "mem_info_vram_total": "21458059264"}], nvidia_smi=ABSENT)["gpus"]
+    assert [gpu[key] for key in ("name", "memory_gb", "gpu_class")] == ["AMD Radeon RX 7900 XT", 20, "rx-7900-xt"]
+
+
+def test_an_amd_card_that_is_passed_through_keeps_its_facts():
+    before = collect(devices=[MI300X], nvidia_smi=ABSENT, amd_smi=AMD_SMI)
+    vfio = {key: value for key, value in MI300X.items() if key != "mem_info_vram_total"}
+    gone = {"rc": 255, "stderr": "driver not initialized (amdgpu not found in modules)"}
+    after = collect(devices=[bound(vfio, "vfio-pci")], nvidia_smi=ABSENT, amd_smi=gone, previous=before)
+    assert after["gpus"][0].pop("pci")["driver"] == "vfio-pci"
+    before["gpus"][0].pop("pci")
+    assert without_sources(after) == without_sources(before)
+    lost = collect(devices=[bound(vfio, "vfio-pci")], nvidia_smi=ABSENT)["gpus"][0]
+    assert [lost[key] for key in ("name", "memory_gb", "gpu_class", "memory_mib", "uuid")] == [
+        "AMD Instinct MI300X", 192, "mi300x", None, None,
+    ]  # fmt: skip
+
+
+# What became of amd-smi, and what it means for a card that amdgpu holds.
+TEST_AMD_HEALTH = [
+    (HANGS, None, "timeout"),
+    (AMD_SMI.replace("0000:05", "0000:06"), None, "not_listed"),
+    ({"rc": 1, "stderr": "Traceback"}, True, None),
+    (ABSENT, True, None),
+]
+
+
+@pytest.mark.parametrize(("amd", "healthy", "code"), TEST_AMD_HEALTH)
+def test_health_of_an_amd_card(amd, healthy, code):
+    gpu = collect(devices=[MI300X], nvidia_smi=ABSENT, amd_smi=amd)["gpus"][0]
+    assert (gpu["healthy"], gpu.get("health", {}).get("code")) == (healthy, code)
+
+
+def test_parts_of_a_card_are_no_cards():
+    (entry,) = json.loads(AMD_SMI)
+    part = {**entry, "gpu": 1, "bus": {"bdf": "0000:05:00.1"}, "vram": {"size": 24574}}
+    told = collect(devices=[MI300X], nvidia_smi=ABSENT, amd_smi=json.dumps([entry, part]))
+    assert [gpu["memory_gb"] for gpu in told["gpus"]] == [192]
+
+
+def test_trouble_of_a_tool_without_a_card_for_it_is_none():
+    broken = {"rc": 255, "stderr": "driver not initialized (amdgpu not found in modules)"}
+    assert collect(devices=[bound(L4, "vfio-pci")], nvidia_smi=ABSENT, amd_smi=broken)["notes"] == []
+    assert collect(devices=[MI300X], nvidia_smi=ABSENT, amd_smi=broken)["notes"][0].startswith("amd-smi: ")
+
+
+def test_intel():
+    uhd = {"address": "0000:00:02.0", "class": "0x030000", "vendor": "0x8086", "device": "0x4680", "driver": "i915"}
+    told = collect(devices=[uhd, FLEX], nvidia_smi=ABSENT, xpu_smi=XPU_SMI)
+    (gpu,) = told["gpus"]
+    assert [gpu[key] for key in ("index", "smi_index", "name", "memory_gb", "memory_mib", "uuid", "vendor")] == [
+        0, 1, "Intel Data Center GPU Flex 170", 16, None, "00000000-0000-004d-0000-000856c08086", "intel",
+    ]  # fmt: skip
+    assert gpu["sources"] == {"memory": "pci_table"}
+    assert told["notes"] == []
+
+
+def test_without_a_scan_other_vendors_follow():
+    told = collect(nvidia_smi=SMI, amd_smi=AMD_SMI, xpu_smi=XPU_SMI)
+    assert [(gpu["index"], gpu["vendor"], gpu["gpu_class"]) for gpu in told["gpus"]] == [
+        (0, "nvidia", "l4"),
+        (1, "nvidia", "rtx-4000-ada"),
+        (2, "amd", "mi300x"),
+        (3, "intel", "flex-170"),
+    ]
+    alone = collect(nvidia_smi=ABSENT, amd_smi=AMD_SMI)
+    assert [(gpu["index"], gpu["vendor"]) for gpu in alone["gpus"]] == [(0, "amd")]
+
+
+def test_cards_of_amd_without_addresses_are_counted_in_the_order_of_the_driver():
+    others = [bound({**MI300X, "address": "0000:01:00.0"}, "vfio-pci"), {**MI300X, "address": "0000:09:00.0"}]
+    text = json.dumps({f"card{n}": {"Card Series": "MI300X", "Unique ID": f"0x{n + 1:016x}"} for n in (0, 1)})
+    told = collect(devices=[others[0], MI300X, others[1]], nvidia_smi=ABSENT, rocm_smi=text)
+    assert [gpu["uuid"] for gpu in told["gpus"]] == [None, "0x0000000000000001", "0x0000000000000002"]
+
+
+GIB = 1 << 30
+STRIX = {"address": "0000:c3:00.0", "class": "0x030000", "vendor": "0x1002", "device": "0x1586", "driver": "amdgpu"}
+# GiB that the firmware carved out, that the driver lends and that the host has; and the size.
+TEST_SHARED = [(0.5, 124, 125, 124), (96, 16, 32, 96), (0.5, 200, 125, 125), (64, 32, None, 64), (0.5, 62, None, 62)]
+
+
+@pytest.mark.parametrize(("carved_out", "lent", "host", "size"), TEST_SHARED)
+def test_memory_of_the_host_counts_once(carved_out, lent, host, size):
+    device = {**STRIX, "mem_info_vram_total": int(carved_out * GIB), "mem_info_gtt_total": lent * GIB}
+    meminfo = {"meminfo": f"MemTotal: {host * 1048576} kB"} if host else {}
+    told = collect(devices=[device], nvidia_smi=ABSENT, rocm_smi=ROCM_SMI.replace("0000:05", "0000:c3"), **meminfo)
+    (gpu,) = told["gpus"]
+    assert (gpu["unified_memory"], gpu["memory_gb"], gpu["memory_mib"], gpu["gpu_class"]) == (True, size, None, "strix-halo")  # fmt: skip
+    assert (gpu["healthy"], gpu["sources"]["memory"]) == (True, "sysfs")
+
+
+def test_memory_of_the_host_that_nothing_tells_is_unknown():
+    told = collect(devices=[STRIX], nvidia_smi=ABSENT, rocm_smi=ROCM_SMI.replace("0000:05", "0000:c3"))
+    assert (told["gpus"][0]["memory_gb"], told["gpus"][0]["unified_memory"]) == (None, True)
+    assert told["notes"] == ["gpu 0000:c3:00.0: memory unknown; state it in knaster_gpus"]
+
+
+H100 = {"address": "0000:01:00.0", "class": "0x030200", "vendor": "0x10de", "device": "0x2330", "driver": "nvidia"}
+DIVIDED = {
+    "devices": [H100, {**H100, "address": "0000:02:00.0"}],
+    "nvidia_smi": "0, NVIDIA H100 80GB HBM3, 81559, 9.0, 570.86.15\n1, NVIDIA H100 80GB HBM3, 81559, 9.0, 570.86.15\n",
+    "nvidia_smi_identity": "0, GPU-a1, 00000000:01:00.0, Enabled, 500\n1, GPU-b2, 00000000:02:00.0, Disabled, 500\n",
+}
+LIST = """\
+GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-a1)
+  MIG 3g.40gb     Device  0: (UUID: MIG-1)
+  MIG 1g.10gb     Device  1: (UUID: MIG-2)
+GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-b2)
+"""
+SLICES = [{"name": "3g.40gb", "memory_gb": 40, "uuid": "MIG-1"}, {"name": "1g.10gb", "memory_gb": 10, "uuid": "MIG-2"}]
+
+
+def test_slices_of_a_divided_card():
+    told = collect(**DIVIDED, nvidia_smi_list=LIST)
+    assert [(gpu["mig"], gpu["memory_gb"]) for gpu in told["gpus"]] == [(True, 80), (False, 80)]
+    assert [gpu.get("mig_slices") for gpu in told["gpus"]] == [SLICES, None]
+    # It is the UUID that says which card it is.
+    swapped = LIST.replace("GPU 0", "GPU 9").replace("GPU 1", "GPU 0")
+    assert collect(**DIVIDED, nvidia_smi_list=swapped)["gpus"] == told["gpus"]
+    assert collect(**DIVIDED, nvidia_smi_list=LIST.replace("  MIG", "x"))["gpus"][0]["mig_slices"] == []
+
+
+@pytest.mark.parametrize("listed", [HANGS, {"rc": 255, "stdout": "Failed to initialize NVML: Unknown Error"}])
+def test_slices_that_could_not_be_listed(listed):
+    told = collect(**DIVIDED, nvidia_smi_list=listed)
+    assert [(gpu["mig"], "mig_slices" in gpu) for gpu in told["gpus"]] == [(True, False), (False, False)]
+    assert [note.partition(" (")[0] for note in told["notes"]] == ["nvidia-smi: slices not listed"]

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers import rocm_smi
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card
+
+VALUES = {
+    "Device Name": "Navi 31 [Radeon RX 7900 XT/7900 XTX]",
+    "Device ID": "0x744c",
+    "Unique ID": "0x5A0000000000001B",
+    "PCI Bus": "0000:2F:00.0",
+    "VRAM Total Memory (B)": "25753026560",
+    "VRAM Total Used Memory (B)": "27856896",
+    "Card Series": "Radeon RX 7900 XTX",
+    "Card Model": "0x744c",
+    "Card Vendor": "Advanced Micro Devices, Inc. [AMD/ATI]",
+    "GFX Version": "gfx1100",
+}
+CARD = Card(
+    index=2,
+    name="Radeon RX 7900 XTX",
+    memory_mib=24560,
+    driver="6.10.5",
+    uuid="0x5a0000000000001b",
+    pci_address="0000:2f:00.0",
+    device_id="744c",
+    gfx="gfx1100",
+)
+NODE = {"card2": VALUES, "system": {"Driver version": "6.10.5"}}
+
+
+def test_json():
+    assert rocm_smi.parse(json.dumps(NODE)) == [CARD]
+
+
+def test_warnings_before_the_json():
+    text = "WARNING: AMD GPU device(s) is/are in a low-power state.\n\n" + json.dumps(NODE, indent=4)
+    assert rocm_smi.parse(text) == [CARD]
+
+
+def test_text():
+    lines = [f"GPU[2]\t\t: {key}: \t\t{value}" for key, value in VALUES.items()]
+    text = (
+        "===== ROCm System Management Interface =====\n"
+        + "\n".join(lines)
+        + "\nDriver version: 6.10.5\n===== End ====="
+    )
+    assert rocm_smi.parse(text) == [CARD]
+
+
+def test_csv():
+    rows = [
+        "device,Device ID,VRAM Total Memory (B),Card Series,Card Vendor",
+        'card1,0x744c,21458059264,Radeon RX 7900 XT,"Advanced Micro Devices, Inc."',
+        "card0,0x744c,21458059264,Radeon RX 7900 XT,Advanced Micro Devices, Inc.",
+    ]
+    # A comma that nothing protects shifts the columns, so that row is left out.
+    assert rocm_smi.parse("\n".join(rows)) == [
+        Card(index=1, name="Radeon RX 7900 XT", memory_mib=20464, device_id="744c")
+    ]
+
+
+# Values that a version prints, and what the card has of them.
+TEST_VALUES = [
+    ({"Card series": "0x1002", "Card model": "0x1002", "GPU ID": "0x73df"}, {"device_id": "73df"}),
+    ({"Card series": "Arcturus [MI100]", "Device ID": "0x738c"}, {"name": "Arcturus [MI100]", "device_id": "738c"}),
+    ({"Card model": "0xc1e", "GPU ID": "0x6861"}, {"device_id": "6861"}),
+    ({"Card Model": "0x744c"}, {"device_id": "744c"}),
+    ({"Card SKU": "D70401", "PCI Bus": "0000:03:00.0"}, {"pci_address": "0000:03:00.0"}),
+    ({"PCI Bus": "0000:03:00.0", "Unique ID": "N/A"}, {"pci_address": "0000:03:00.0"}),
+    ({"PCI Bus": "0000:03:00.0", "Unique ID": "0x0"}, {"pci_address": "0000:03:00.0"}),
+    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": "N/A"}, {"pci_address": "0000:03:00.0"}),
+    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": 536870912}, {"pci_address": "0000:03:00.0", "memory_mib": 512}),
+    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": True}, {"pci_address": "0000:03:00.0"}),
+    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": "1" + "0" * 30}, {"pci_address": "0000:03:00.0"}),
+    ({"PCI Bus": "3", "Device ID": "0x73df"}, {"device_id": "73df"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "told"), TEST_VALUES)
+def test_values(values, told):
+    assert rocm_smi.parse(json.dumps({"card0": values})) == [Card(index=0, **told)]
+
+
+TEST_ERRORS = [
+    ("", "", 127, "command_not_found"),
+    ("", "bash: rocm-smi: command not found", 1, "command_not_found"),
+    ("", "cat: /sys/module/amdgpu/initstate: No such file or directory", 0, "driver_not_loaded"),
+    ("ERROR:root:Driver not initialized (amdgpu not found in modules)", "", 1, "driver_not_loaded"),
+    ("WARNING: No AMD GPUs specified\n", "", 0, "no_devices"),
+    ("{}", "", 0, "unparsable_rows"),
+    ('{"system": {"Driver version": "6.3.6"}}', "", 0, "unparsable_rows"),
+    # Cards of another listing have nothing that is of use here.
+    ('{"card0": {"Temperature (Sensor edge) (C)": "45.0"}}', "", 0, "unparsable_rows"),
+    ('{"card0": {"Device ID": "N/A"}}', "", 0, "unparsable_rows"),
+    ('{"card0": "0x744c", "card": {"Device ID": "0x744c"}}', "", 0, "unparsable_rows"),
+    ("[]", "", 0, "unparsable_rows"),
+    (json.dumps(NODE)[:300], "", 0, "not_json"),
+    (json.dumps(NODE, indent=2)[:-9], "", 0, "not_json"),
+    ("GPU[0]\t\t: Temperature (Sensor edge) (C): 45.0\n", "", 0, "unparsable_rows"),
+    ("device,Card Series\n", "", 0, "unparsable_rows"),
+    ("", "", 1, "command_failed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stdout", "stderr", "rc", "code"), TEST_ERRORS)
+def test_errors(stdout, stderr, rc, code):
+    with pytest.raises(ParseError) as caught:
+        rocm_smi.parse(stdout, stderr=stderr, rc=rc)
+    assert (caught.value.source, caught.value.code) == ("rocm-smi", code)
