@@ -196,7 +196,7 @@ class Repair:
         outer = self.placer.avoid
         for node in nodes:
             # What is moved off one node may go to another of them only while that has more than it needs.
-            for _ in range(64):
+            for _unused in range(64):
                 if self._has_room(want, way, node):
                     break
                 tight = [each for each in nodes if each == node or self._free(way, each) <= way.profile.gpus_per_node]

@@ -226,7 +226,7 @@ class RolePlacer:
         turn = self.turns[seat.turn]
         card = seat.card
         banned: set[Hop] = set()
-        for _ in range(MAX_CHAINS):
+        for _unused in range(MAX_CHAINS):
             chain, _reached = find_chain(self, turn, banned)
             if chain is None:
                 return False
