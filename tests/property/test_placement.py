@@ -334,7 +334,7 @@ def test_asking_for_less_never_costs_the_place(nodes, roles, data):
 def test_what_is_said_to_help_helps(nodes, roles, models):
     document = make(nodes, roles, models)
     for entry in document["unplaced"]:
-        for each in entry["what_would_help"] if "what_would_help" in entry else ():
+        for each in entry.get("what_would_help", ()):
             change = each["change"]
             if not each["verified"] or "add_cards" not in change:
                 continue

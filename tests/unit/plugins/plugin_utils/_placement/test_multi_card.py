@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import random
-from functools import lru_cache
+from functools import cache
 
 from .helpers import identified, make_plan, model, node, places, refusal, role
 
@@ -78,7 +78,7 @@ def best_counts(nodes, roles, models):
             if state[at][kind]:
                 yield take(state, at, kind, 1)
 
-    @lru_cache(maxsize=None)
+    @cache
     def feasible(state, items):
         if not items:
             return True
