@@ -194,7 +194,7 @@ ansible_facts:
               type: int
               returned: always
             memory_mib:
-              description: The size that nvidia-smi prints, in MiB.
+              description: The size that the vendor's tool prints, or else the driver, in MiB.
               type: int
               returned: always
             compute_cap:
@@ -214,7 +214,7 @@ ansible_facts:
               type: str
               returned: always
             uuid:
-              description: UUID that the driver gives the card.
+              description: UUID or unique number that the driver gives the card.
               type: str
               returned: always
             pci:
@@ -225,6 +225,22 @@ ansible_facts:
               description: Whether the card is divided into slices.
               type: bool
               returned: always
+            mig_slices:
+              description: The slices, with the memory in GB that their names tell.
+              type: list
+              elements: dict
+              returned: where RV(ansible_facts.knaster_node.gpus[].mig) is V(true) and they could be listed
+              sample: [{"name": "3g.40gb", "memory_gb": 40, "uuid": "MIG-00000000-0000-0000-0000-000000000001"}]
+            unified_memory:
+              description:
+                - Whether its memory is that of the host. C(memory_gb) is then the most that it can use, and C(memory_mib) is
+                  V(null).
+              type: bool
+              returned: where it is V(true)
+            smi_index:
+              description: The number that the vendor's tool gives the card.
+              type: int
+              returned: where it differs from RV(ansible_facts.knaster_node.gpus[].index)
             healthy:
               description: Whether the card works, or V(null) where that could not be found out.
               type: bool
@@ -234,9 +250,12 @@ ansible_facts:
               type: dict
               returned: where RV(ansible_facts.knaster_node.gpus[].healthy) is not V(true)
             sources:
-              description: Where the values came from.
+              description:
+                - Where the values came from, which is one of V(nvidia-smi), V(amd-smi), V(rocm-smi), V(xpu-smi), V(sysfs),
+                  V(pci_table), V(previous) or V(declared).
               type: dict
               returned: always
+              sample: {"memory": "nvidia-smi", "compute_cap": "nvidia-smi"}
         fabrics:
           description: The option O(fabrics).
           type: list
