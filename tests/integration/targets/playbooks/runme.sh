@@ -22,8 +22,10 @@ play() { # FOLDER ARGUMENT...: a run in a folder of its own
 # The same plan from the same fleet: few forks and many, and hosts in another order.
 play one -i "$root/examples/rack/inventory.yml" --forks 1 knaster.inventory.site
 play two -i "$root/examples/rack/inventory.yml" --forks 16 -e ansible_strategy=linear knaster.inventory.site
-cat >turned.yml <<'YAML'
+cat >turned.yml <<YAML
 all:
+  vars:
+    knaster_catalog: ["$root/catalog", "$root/examples/rack/catalog"]
   hosts:
 YAML
 for answer in $(find "$root/examples/rack/answers" -name '*.txt' | sort -r); do
@@ -54,7 +56,7 @@ diff -r one/knaster/profiles three/knaster/profiles
 
 # Again: nothing changes. A part of the fleet: the plan is of all of it.
 play one -i "$root/examples/rack/inventory.yml" knaster.inventory.site | tee again.log
-grep -E '^localhost .* changed=0 ' again.log
+if grep -E ' changed=[1-9]' again.log; then exit 1; fi
 play one -i "$root/examples/rack/inventory.yml" --limit h100-1 knaster.inventory.site | tee part.log
 cmp one/knaster/plan.yml two/knaster/plan.yml
 grep h100-1 part.log
