@@ -81,9 +81,7 @@ class Naive:
             for gpu in sorted(node["gpus"] or [], key=lambda gpu: gpu["index"])
             if gpu["healthy"] and not gpu["holder"]
         ]
-        self.ram = [
-            n["memory_mib"] - max(2048, -int(-n["memory_mib"] * 0.05 // 1)) for n in self.nodes
-        ]
+        self.ram = [n["memory_mib"] - max(2048, -int(-n["memory_mib"] * 0.05 // 1)) for n in self.nodes]
         self.assignments = []
         self.replicas = []
         self.missing = {}
@@ -115,7 +113,11 @@ class Naive:
         best = None
         for spot, (at, gpu) in enumerate(self.free):
             node = self.nodes[at]
-            if not card_does(needs, gpu) or self.ram[at] < asked or not has_labels(node, needs.get("node_selector", {})):
+            if (
+                not card_does(needs, gpu)
+                or self.ram[at] < asked
+                or not has_labels(node, needs.get("node_selector", {}))
+            ):
                 continue
             if needs.get("node") not in (None, node["name"]):
                 continue

@@ -193,7 +193,7 @@ def takes(role, node, gpu):
     needs = role["needs"]
     return (
         node["state"] == "ready"
-        and gpu["healthy"] is not False
+        and gpu["healthy"] is True
         and not gpu.get("mig")
         and not gpu.get("holder")
         and needs.get("min_vram_gb", 0) <= gpu["memory_gb"]
@@ -212,7 +212,7 @@ def check_places(document, nodes, roles):
             gpu = next(gpu for gpu in node["gpus"] if gpu["index"] == one["gpu_index"])
             assert takes(by_role[one["role"]], node, gpu)
     left = {entry["name"]: entry["memory_left_mib"] for entry in document["nodes"]}
-    free = {(row["node"], row["gpu_index"]) for row in document["ledger"] if row["state"] in ("free", "unknown")}
+    free = {(row["node"], row["gpu_index"]) for row in document["ledger"] if row["state"] == "free"}
     for entry in document["unplaced"]:
         role = by_role.get(entry.get("role"))
         if role is None or not role["needs"].get("gpu", True):

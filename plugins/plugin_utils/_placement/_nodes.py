@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import operator
 import typing as t
 from dataclasses import dataclass
 
@@ -48,6 +49,18 @@ UNHEALTHY, IOMMU, FOREIGN, PAIRED, HEALTH_UNKNOWN = 1, 2, 4, 8, 16
 _PRINTED_SHARE = 0.9375
 _DEFAULT_RESERVE_MIB = 2048
 _DEFAULT_RESERVE_SHARE = 0.05
+# What tells cards apart. A collected profile has all of these keys, and reading them at once is what a large fleet needs.
+_LOOK_DEFAULTS: tuple[tuple[str, t.Any], ...] = (
+    ("gpu_class", None),
+    ("name", None),
+    ("memory_gb", None),
+    ("memory_mib", None),
+    ("compute_cap", None),
+    ("healthy", True),
+    ("mig", None),
+    ("vendor", None),
+)
+_look = operator.itemgetter(*(key for key, _default in _LOOK_DEFAULTS))
 _NO_LABELS: Mapping[str, str] = {}
 _BRIDGE, _DISPLAY = "06", "03"
 _VENDOR_WORDS = (
@@ -144,6 +157,7 @@ def read_nodes(profiles: t.Any) -> Fleet:
     reader = _Reader(errors)
     for name, profile in _in_order(profiles, errors):
         reader.read(name, profile)
+    reader.check_identities()
     if errors:
         raise ProfileError(errors)
     return reader.fleet()
@@ -253,6 +267,15 @@ class _Reader:
                 self._cards(where, gpus)
         self.node_cells.append((first, len(self.cells)))
 
+    def check_identities(self) -> None:
+        """Report what should tell cards apart and is no text; looked at all at once, because it hardly ever is."""
+        for key, values in (("uuid", self.card_uuid), ("pci address", self.card_pci)):
+            if not {type(value) for value in values} <= {str, type(None)}:
+                for card, value in enumerate(values):
+                    if value is not None and not isinstance(value, str):
+                        where = f"node {self.names[self.card_node[card]]}, card {self.card_index[card]}"
+                        self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
+
     def _number(self, where: str, key: str, value: t.Any) -> Number | None:
         if value is None or (type(value) in (int, float) and value >= 0):
             return t.cast("Number | None", value)
@@ -349,17 +372,13 @@ class _Reader:
         mine: list[int] = []
         for gpu in gpus:
             get = gpu.get
-            look = (
-                get("gpu_class"),
-                get("name"),
-                get("memory_gb"),
-                get("memory_mib"),
-                get("compute_cap"),
-                get("healthy", True),
-                get("mig"),
-                get("vendor"),
-                get("reserved_mib"),
-            )
+            try:
+                look = _look(gpu)
+            except KeyError:
+                look = tuple(get(key, default) for key, default in _LOOK_DEFAULTS)
+            reserved = get("reserved_mib")
+            if reserved is not None:
+                look = (*look, reserved)
             try:
                 found = looks.get(look)
             except TypeError:
@@ -417,7 +436,7 @@ class _Reader:
         return []
 
     def _new_look(self, where: str, look: tuple[t.Any, ...]) -> tuple[int, int]:
-        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor, reserved = look
+        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor, reserved = (*look, None)[:9]
         for key, value in (("gpu_class", gpu_class), ("name", name), ("vendor", vendor)):
             if value is not None and not isinstance(value, str):
                 self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
@@ -461,6 +480,9 @@ class _Reader:
 
     def _peers(self, number: int, address: t.Any, peers: t.Any, gpus: Sequence[dict[str, t.Any]]) -> int:
         """A group is handed over whole: functions of the same slot and bridges go along, anything else does not."""
+        if not isinstance(peers, (list, tuple)) or not all(isinstance(peer, dict) for peer in peers):
+            self.errors.append(f"the card at {address}: 'iommu_peers' is a list of dictionaries, this is {peers!r}.")
+            return 0
         flags = 0
         slot = str(address).rpartition(".")[0]
         for peer in peers:

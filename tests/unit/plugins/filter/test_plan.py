@@ -185,6 +185,12 @@ TEST_ERRORS = [
         [{"name": "a", "weights": ["x"]}],
         "node a: 'weights' is a list of dictionaries with name and path (or null: not asked).",
     ),
+    ("nodes", [{"name": "a", "gpus": [{"index": 0, "uuid": 7}]}], "node a, card 0: uuid is a text, this is 7."),
+    (
+        "nodes",
+        [{"name": "a", "gpus": [{"index": 0, "pci": "x"}]}],
+        "node a, card 0: 'pci' is a dictionary, this is a text.",
+    ),
     ("moves", "all", "moves: 'all' is none of none, relocate, preempt."),
     ("previous", [1], "previous: a plan is a dictionary; leave it out where there is none."),
     ("previous", {"version": 2}, "previous: version 2 of the plan document is not known; 1 is."),
