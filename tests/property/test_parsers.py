@@ -8,21 +8,29 @@
 from __future__ import annotations
 
 import os
+import random
 import re
+import string
+import time
 import typing as t
 from pathlib import Path
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import (
+    amd_smi,
     cpuinfo,
     lsblk,
     lscpu,
     meminfo,
     mounts,
     nvidia_smi,
+    nvidia_smi_list,
+    rocm_smi,
     sysfs_pci,
+    xpu_smi,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card as VendorCard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +104,10 @@ PARSERS: list[tuple[str, Parser]] = [
     ("lsblk", lsblk.parse_table),
     ("mounts", mounts.parse),
     ("sysfs-pci", sysfs_pci.parse_text),
+    ("smi-list", nvidia_smi_list.parse),
+    ("amd-smi", amd_smi.parse),
+    ("rocm-smi", rocm_smi.parse),
+    ("xpu-smi", xpu_smi.parse),
 ]
 
 
@@ -134,6 +146,25 @@ def test_no_card_out_of_words(text: str, rc: int | None) -> None:
         nvidia_smi.parse_query(text, rc=rc)
     with pytest.raises(ParseError):
         nvidia_smi.parse_identity(text, rc=rc)
+
+
+VENDOR_PARSERS: list[tuple[str, t.Callable[..., list[t.Any]]]] = [
+    ("amd-smi", amd_smi.parse),
+    ("rocm-smi", rocm_smi.parse),
+    ("xpu-smi", xpu_smi.parse),
+    ("smi-list", nvidia_smi_list.parse),
+]
+
+
+@pytest.mark.parametrize(("kind", "parse"), VENDOR_PARSERS)
+@quick
+@given(text=WORDS, rc=st.sampled_from((None, 0, 1, 9)))
+def test_no_card_of_another_vendor_out_of_words(
+    kind: str, parse: t.Callable[..., list[t.Any]], text: str, rc: int | None
+) -> None:
+    assert fixtures(kind)
+    with pytest.raises(ParseError):
+        parse(text, rc=rc)
 
 
 @quick
@@ -214,3 +245,155 @@ def test_a_gpu_is_a_display_of_a_known_vendor(entries: list[dict[str, t.Any]]) -
         assert gpu.class_code is not None
         assert gpu.address in addresses
         assert gpu.address not in [peer.address for peer in gpu.iommu_peers]
+
+
+# Many plain mutations, where the tests above draw few and shrink them: texts of one parser, and seconds for it.
+MUTATIONS = int(os.environ.get("KNASTER_MUTATIONS") or "20000")
+SECONDS = float(os.environ.get("KNASTER_MUTATION_SECONDS") or "15")
+# So long may one text take at most; the rest of a busy machine is in it too.
+SLOW_SECONDS = 5.0
+LONGEST = 1500
+ALPHABET = string.printable + "\0\ufeff\u2028é"
+
+# Recorded outputs lie beside the project, where there are any.
+CORPUS = Path(os.environ.get("KNASTER_CORPUS") or Path(__file__).resolve().parents[3] / "shared" / "corpus")
+RECORDED = {"nvidia-smi": "nvidia-smi-csv", "smi-list": "nvidia-smi-L"}
+
+
+def seeds(kind: str) -> list[str]:
+    recorded = sorted(CORPUS.glob(f"*/{RECORDED.get(kind, kind)}/*")) if CORPUS.is_dir() else []
+    texts = [path.read_bytes().decode("utf-8", "surrogateescape") for path in recorded if path.is_file()]
+    return fixtures(kind) + texts
+
+
+def change(chance: random.Random, text: str, others: list[str]) -> str:
+    """Return a text with one thing changed, of the kind that cut, mixed or broken outputs have."""
+    start = chance.randint(0, len(text))
+    end = min(len(text), start + chance.choice((1, 1, 4, 30, 200)))
+    how = chance.randrange(9)
+    if how == 0:
+        return text[:start] + text[end:]
+    if how == 1:
+        return text[:end] + text[start:]
+    if how == 2:
+        return text[:start] + chance.choice(PIECES) + text[start:]
+    if how == 3:
+        return text[:start] + "".join(chance.choices(ALPHABET, k=min(8, end - start))) + text[end:]
+    if how == 4:
+        return text[:start]
+    if how == 5:
+        lines = text.split("\n")
+        chance.shuffle(lines)
+        return "\n".join(lines)
+    if how == 6:
+        other = chance.choice(others)
+        return text[:start] + other[chance.randint(0, len(other)) :][:LONGEST]
+    if how == 7:
+        return re.sub(r"[0-9]", lambda _digit: chance.choice(string.digits), text[start:end]).join(
+            (text[:start], text[end:])
+        )
+    return text.replace(text[start:end] or " ", chance.choice(PIECES), chance.choice((1, 3)))
+
+
+def mutations(kind: str, parser: str) -> t.Iterator[str]:
+    """Give mutated texts, the same ones in every run, until there are enough or the time is over."""
+    chance = random.Random(f"{kind} {parser}")
+    own = seeds(kind)
+    others = [text for other in {kind for kind, _parse in PARSERS} for text in fixtures(other)]
+    others.sort()
+    until = time.monotonic() + SECONDS
+    for _count in range(MUTATIONS):
+        text = chance.choice(own)
+        if len(text) > LONGEST and chance.random() < 0.98:
+            # What matters stands at the start of most outputs; the long ones are tried whole now and then.
+            start = chance.choice((0, chance.randint(0, len(text) - 1)))
+            text = text[start : start + LONGEST]
+        for _step in range(chance.choice((1, 1, 2, 3, 6))):
+            text = change(chance, text, others)
+        yield text
+        if time.monotonic() > until:
+            return
+
+
+def told_by(text: str) -> t.Callable[[str | None], bool]:
+    """Return a check whether a text has a value, in whatever case."""
+    plain = without_marks(text).lower()
+    return lambda value: value is None or value.lower() in plain
+
+
+def without_marks(text: str) -> str:
+    """Leave out what parsers leave out before they look at a text."""
+    return re.sub("[\0\r\ufeff]", "", text)
+
+
+def check_vendor_card(card: VendorCard, text: str) -> None:
+    has = told_by(text)
+    assert has(str(card.index)) or "0" in text, "an index that the text does not have"
+    assert has(card.driver)
+    assert has(card.device_id) or has((card.device_id or "").lstrip("0"))
+    assert has(card.gfx)
+    assert has(card.uuid)
+    assert has((card.pci_address or "").partition(":")[2])
+    # Escapes of JSON are decoded in a name.
+    assert has(card.name) or "\\" in text
+    assert card.memory_mib is None or card.memory_mib in sizes(text)
+
+
+def sizes(text: str) -> set[int]:
+    """Return every MiB that a number of a text can mean, in any unit."""
+    numbers = {
+        int(float(number))
+        for number in re.findall(r"[0-9]{1,30}(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?", without_marks(text), re.ASCII)
+    }
+    return {int(number * unit) for number in numbers for unit in (1, 1024, 1 << 20, 1 / 1024, 1 / (1 << 20))} - {0}
+
+
+def check_smi_card(card: nvidia_smi.Card, text: str) -> None:
+    has = told_by(text)
+    assert card != nvidia_smi.Card()
+    assert has(card.driver)
+    assert has(card.uuid)
+    assert has((card.pci_address or "").partition(":")[2])
+    assert card.memory_mib is None or card.memory_mib > 0
+
+
+def check_listed_card(card: nvidia_smi_list.ListedCard, text: str) -> None:
+    has = told_by(text)
+    assert has(card.name)
+    assert has(card.uuid)
+    assert has(f"GPU {card.index}:") or "GPU 0" in text
+    for part in card.slices:
+        assert has(part.uuid)
+        assert has(part.name)
+        assert str(part.memory_gb) in part.name
+
+
+def check_device(device: sysfs_pci.Device, text: str) -> None:
+    assert told_by(text)(device.address.partition(":")[2])
+
+
+CHECKS: dict[type, t.Callable[[t.Any, str], None]] = {
+    VendorCard: check_vendor_card,
+    nvidia_smi.Card: check_smi_card,
+    nvidia_smi_list.ListedCard: check_listed_card,
+    sysfs_pci.Device: check_device,
+}
+
+
+@pytest.mark.parametrize(("kind", "parse"), PARSERS)
+def test_many_mutations(kind: str, parse: Parser) -> None:
+    read = 0
+    for text in mutations(kind, parse.__qualname__):
+        began = time.monotonic()
+        try:
+            found = parse(text)
+        except ParseError:
+            continue
+        finally:
+            assert time.monotonic() - began < SLOW_SECONDS, f"this text takes too long: {text!r}"
+        read += 1
+        for item in found if isinstance(found, list) else ():
+            if type(item) in CHECKS:
+                CHECKS[type(item)](item, text)
+    # Texts that all fail would say nothing of what a parser makes of broken ones.
+    assert read > 0
