@@ -446,8 +446,9 @@ def _gpu(
         gpu["health"] = {"code": health[0], "text": health[1]}
     if unified:
         gpu["unified_memory"] = True
-    if card and card.index is not None and card.index != index:
-        gpu["smi_index"] = card.index
+    number = card.index if card else values.last("smi_index")
+    if number is not None and number != index:
+        gpu["smi_index"] = number
     reserved = read.reserved_mib if card else values.last("reserved_mib")
     if reserved is not None:
         gpu["reserved_mib"] = reserved

@@ -514,3 +514,16 @@ def test_slices_that_could_not_be_listed(listed):
     told = collect(**DIVIDED, nvidia_smi_list=listed)
     assert [(gpu["mig"], "mig_slices" in gpu) for gpu in told["gpus"]] == [(True, False), (False, False)]
     assert [note.partition(" (")[0] for note in told["notes"]] == ["nvidia-smi: slices not listed"]
+
+
+def test_the_number_that_a_tool_gave_is_kept():
+    cards = [bound(L4, "vfio-pci"), bound(ADA, "nvidia")]
+    before = collect(
+        devices=cards,
+        nvidia_smi="0, NVIDIA RTX 4000 Ada Generation, 20475, 8.9, 570.86.15\n",
+        nvidia_smi_identity="0, GPU-bbbb, 00000000:41:00.0, [N/A], 480\n",
+    )
+    after = collect(devices=[bound(card, "vfio-pci") for card in cards], nvidia_smi=ABSENT, previous=before)
+    assert [gpu.get("smi_index") for gpu in before["gpus"]] == [None, 0]
+    assert [gpu.get("smi_index") for gpu in after["gpus"]] == [None, 0]
+    assert after["gpus"][1]["sources"]["smi_index"] == "previous"
