@@ -283,8 +283,10 @@ class _Reader:
         return None
 
     def _memory(self, where: str, profile: dict[str, t.Any]) -> None:
-        size_gb = self._number(where, "memory_gb", profile.get("memory_gb"))
-        mib = self._number(where, "memory_mib", profile.get("memory_mib"))
+        size_gb, mib = profile.get("memory_gb"), profile.get("memory_mib")
+        if type(size_gb) is not int or type(mib) is not int or size_gb < 0 or mib < 0:
+            size_gb = self._number(where, "memory_gb", size_gb)
+            mib = self._number(where, "memory_mib", mib)
         if mib is None and size_gb is not None:
             mib = size_gb * 1024
         total = None if mib is None else int(mib)
@@ -295,7 +297,9 @@ class _Reader:
         if total is None:
             self.usable_mib.append(None)
             return
-        reserve_gb = self._number(where, "reserve_gb", profile.get("reserve_gb"))
+        reserve_gb = profile.get("reserve_gb")
+        if reserve_gb is not None:
+            reserve_gb = self._number(where, "reserve_gb", reserve_gb)
         if reserve_gb is None:
             reserve = max(_DEFAULT_RESERVE_MIB, -int(-total * _DEFAULT_RESERVE_SHARE // 1))
         else:
@@ -322,8 +326,8 @@ class _Reader:
     def _fabrics(self, where: str, fabrics: t.Any) -> None:
         if not fabrics:
             self.fabrics.append(())
-        elif isinstance(fabrics, (list, tuple)) and all(isinstance(name, str) for name in fabrics):
-            self.fabrics.append(tuple(sorted(set(fabrics))))
+        elif isinstance(fabrics, (list, tuple)) and {type(name) for name in fabrics} == {str}:
+            self.fabrics.append(tuple(sorted(set(fabrics))) if len(fabrics) > 1 else (fabrics[0],))
         else:
             self.errors.append(f"{where}: 'fabrics' is a list of names, this is {fabrics!r}.")
             self.fabrics.append(())
@@ -332,12 +336,15 @@ class _Reader:
         if not storage:
             self.free_gb.append(None)
             return
-        if not isinstance(storage, (list, tuple)) or not all(isinstance(entry, dict) for entry in storage):
+        if not isinstance(storage, (list, tuple)) or {type(entry) for entry in storage} != {dict}:
             self.errors.append(f"{where}: 'storage' is a list of dictionaries (or null), this is {storage!r}.")
             self.free_gb.append(None)
             return
-        known = [self._number(where, "storage free_gb", entry.get("free_gb")) for entry in storage]
-        self.free_gb.append(max((size for size in known if size is not None), default=None))
+        known = [entry.get("free_gb") for entry in storage]
+        for size in known:
+            if type(size) is not int:
+                self._number(where, "storage free_gb", size)
+        self.free_gb.append(max([size for size in known if type(size) in (int, float)], default=None))
 
     def _weights(self, where: str, weights: t.Any) -> None:
         self.asked.append(weights is not None)
