@@ -57,6 +57,7 @@ NODE_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
             "healthy": {"type": "bool"},
         },
     },
+    "reserve_gb": {"type": "float"},
     "weight_dirs": {"type": "list", "elements": "str", "default": []},
     "answer": {"type": "path"},
     "previous": {"type": "dict"},
@@ -105,6 +106,7 @@ def profile_from_outputs(
     fabrics: t.Sequence[str] = (),
     labels: t.Mapping[str, t.Any] | None = None,
     state: str = "ready",
+    reserve_gb: float | None = None,
     gpus: t.Sequence[t.Mapping[str, t.Any]] = (),
     previous: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
@@ -112,6 +114,7 @@ def profile_from_outputs(
 
     :param outputs: what the gather script printed, by the script's names; any may be absent
     :param name: the node's name; None takes what the node calls itself
+    :param reserve_gb: memory that virtual machines leave to the node; None leaves it to placement
     :param gpus: facts about cards that a user states, each with ``pci``
     :param previous: the node's last profile
     :returns: plain data, keys in the order of the documentation
@@ -132,6 +135,8 @@ def profile_from_outputs(
     profile["fabrics"] = list(fabrics)
     profile["labels"] = {str(key): str(value) for key, value in (labels or {}).items()}
     profile["state"] = state
+    if reserve_gb is not None:
+        profile["reserve_gb"] = reserve_gb
     profile["storage"], profile["weights"] = _storage(outputs, notes)
     profile["notes"] = notes
     return profile

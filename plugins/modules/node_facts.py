@@ -51,6 +51,11 @@ options:
     type: str
     choices: [ready, cordoned, draining]
     default: ready
+  reserve_gb:
+    description:
+      - How much memory in GB virtual machines leave to the node itself. Without it placement takes the larger of 2 GB and 5 per
+        cent.
+    type: float
   gpus:
     description:
       - Facts about cards that no tool can tell, by PCI address. They win over what was read.
@@ -269,6 +274,10 @@ ansible_facts:
           description: The option O(state).
           type: str
           returned: always
+        reserve_gb:
+          description: The option O(reserve_gb).
+          type: float
+          returned: when O(reserve_gb) was given
         storage:
           description:
             - The directories of O(weight_dirs), with the type of their file system, whether other machines see the same

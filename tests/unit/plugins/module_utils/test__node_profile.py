@@ -61,6 +61,11 @@ def test_a_profile_has_the_keys_of_the_contract_in_their_order():
     ]  # fmt: skip
 
 
+def test_the_memory_that_is_kept_for_the_node_is_said_only_where_it_was_stated():
+    assert "reserve_gb" not in profile(HOST)
+    assert profile(HOST, reserve_gb=6.5)["reserve_gb"] == 6.5
+
+
 def test_a_node_without_any_tool_has_a_profile_of_unknowns_with_their_reasons():
     absent = {"status": "absent", "rc": 127}
     told = profile(
