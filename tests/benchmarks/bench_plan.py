@@ -63,7 +63,7 @@ def make_case(nodes: int, **options: t.Any) -> Case:
     text = json.dumps(made["nodes"])
     del made
     best, read = float("inf"), []
-    for _ in range(ROUNDS):
+    for _unused in range(ROUNDS):
         read = []
         gc.collect()
         begun = time.perf_counter()
@@ -76,7 +76,7 @@ def make_case(nodes: int, **options: t.Any) -> Case:
 def seconds(case: Case, **options: t.Any) -> tuple[float, dict[str, t.Any]]:
     """The best time of a few, and the plan."""
     best, document = float("inf"), {}
-    for _ in range(ROUNDS):
+    for _unused in range(ROUNDS):
         document = {}
         gc.collect()
         begun = time.perf_counter()

@@ -61,6 +61,8 @@ _LOOK_DEFAULTS: tuple[tuple[str, t.Any], ...] = (
     ("vendor", None),
 )
 _look = operator.itemgetter(*(key for key, _default in _LOOK_DEFAULTS))
+# A truth value is an int to isinstance, and no size.
+_WHOLE = (int,)
 _NO_LABELS: Mapping[str, str] = {}
 _BRIDGE, _DISPLAY = "06", "03"
 _VENDOR_WORDS = (
@@ -284,7 +286,7 @@ class _Reader:
 
     def _memory(self, where: str, profile: dict[str, t.Any]) -> None:
         size_gb, mib = profile.get("memory_gb"), profile.get("memory_mib")
-        if type(size_gb) is not int or type(mib) is not int or size_gb < 0 or mib < 0:
+        if type(size_gb) not in _WHOLE or type(mib) not in _WHOLE or size_gb < 0 or mib < 0:
             size_gb = self._number(where, "memory_gb", size_gb)
             mib = self._number(where, "memory_mib", mib)
         if mib is None and size_gb is not None:
@@ -342,7 +344,7 @@ class _Reader:
             return
         known = [entry.get("free_gb") for entry in storage]
         for size in known:
-            if type(size) is not int:
+            if type(size) not in _WHOLE:
                 self._number(where, "storage free_gb", size)
         self.free_gb.append(max([size for size in known if type(size) in (int, float)], default=None))
 
