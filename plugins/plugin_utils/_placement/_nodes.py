@@ -285,7 +285,8 @@ class _Reader:
         return None
 
     def _memory(self, where: str, profile: dict[str, t.Any]) -> None:
-        size_gb, mib = profile.get("memory_gb"), profile.get("memory_mib")
+        size_gb: t.Any = profile.get("memory_gb")
+        mib: t.Any = profile.get("memory_mib")
         if type(size_gb) not in _WHOLE or type(mib) not in _WHOLE or size_gb < 0 or mib < 0:
             size_gb = self._number(where, "memory_gb", size_gb)
             mib = self._number(where, "memory_mib", mib)
