@@ -192,13 +192,11 @@ exit "$rc"
 block() {
   name=block
   printf '\n%s open block\n' "$mark"
-  rc=1
   for d in /sys/block/*; do
     read -r size <"$d/size" || continue
     rota=
     read -r rota <"$d/queue/rotational"
     printf 'o %s %s %s\n' "${d##*/}" "$size" "${rota:--}"
-    rc=0
   done
   if [ -d /sys/block ]; then close ok 0; else close absent 1; fi
 }
