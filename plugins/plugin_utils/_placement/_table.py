@@ -41,12 +41,16 @@ if t.TYPE_CHECKING:
     )
 
 _PLACED = ("NODE", "CARD", "WHAT", "ENGINE", "MODELS", "WHY")
+_GROUPED = ("WHAT", "PLACED", "CARDS", "CLASS", "ENGINE", "NODES")
 _FITTING = ("NODE", "CARD", "CLASS", "STATE", "MODELS THAT FIT")
 _ORDER = (
     "Roles are placed by priority (lower first), then models by placement_priority (lower first),"
     " each by the profile with the highest priority (higher first)."
 )
-_MODELS_SHOWN = 3
+_NAMES_SHOWN = 3
+# Beyond what a person reads line by line, alike placements share a line.
+_LINES_SHOWN = 200
+_AT_RISK = "AT RISK ("
 
 
 def format_plan(
@@ -56,13 +60,21 @@ def format_plan(
     *,
     engines: Mapping[str, Engine] = BUILTIN_ENGINES,
 ) -> str:
-    """The whole plan as text; without a role or replica in it, what each card could run."""
+    """The whole plan as text; without a role or replica in it, what each card could run.
+
+    Above 200 lines of placements those of one role or model on one class share a line, and only what is at risk is
+    told one by one.
+    """
     lines: list[str] = []
     placed = [*_placed_roles(plan), *_placed_replicas(plan)]
     unplaced = plan.get("unplaced") or []
     if placed:
+        if len(placed) > _LINES_SHOWN:
+            lines += [*format_columns(_GROUPED, _groups(plan)), ""]
+            placed = [row for row in placed if row[1][-1].startswith(_AT_RISK)]
         placed.sort(key=lambda row: row[0])
-        lines += [*format_columns(_PLACED, [row[1] for row in placed]), ""]
+        if placed:
+            lines += [*format_columns(_PLACED, [row[1] for row in placed]), ""]
     elif not unplaced and nodes:
         lines += [*_what_fits(plan, nodes, models, engines), ""]
     if unplaced:
@@ -83,7 +95,7 @@ def _placed_roles(plan: Mapping[str, t.Any]) -> Iterable[Row]:
         card = "CPU" if index is None else _card(index, gpu)
         why = (one.get("why") or {}).get("text", "")
         if one.get("at_risk"):
-            why = f"AT RISK ({one['at_risk']}): {why}"
+            why = f"{_AT_RISK}{one['at_risk']}): {why}"
         row = (
             one["node"],
             card,
@@ -103,10 +115,37 @@ def _placed_replicas(plan: Mapping[str, t.Any]) -> Iterable[Row]:
             card = f"{_span(indices)}: {_look(gpus[0])}" if indices else "CPU"
             name = f"{one['model']}/{one['replica']}" + (f" rank {shard['rank']}" if len(one["shards"]) > 1 else "")
             why = (one.get("why") or {}).get("text", "")
-            risk = f"AT RISK ({shard['at_risk']}): " if shard.get("at_risk") else ""
+            risk = f"{_AT_RISK}{shard['at_risk']}): " if shard.get("at_risk") else ""
             row = (shard["node"], card, name, one.get("engine"), one["model"], f"{risk}{one['profile']}: {why}")
             key = (natural_key(shard["node"]), indices[0] if indices else -1, one["model"], one["replica"])
             yield key, row
+
+
+def _groups(plan: Mapping[str, t.Any]) -> list[tuple[t.Any, ...]]:
+    """One line for each role or model, class and engine: how many replicas and cards, and on which nodes."""
+    parts = [
+        (one["role"], one, one["node"], 0 if one.get("gpu_index") is None else 1, one.get("gpu") or {})
+        for one in plan.get("assignments") or ()
+    ] + [
+        (one["model"], one, shard["node"], len(shard["gpu_indices"]), (shard.get("gpus") or [{}])[0])
+        for one in plan.get("replicas") or ()
+        for shard in one["shards"]
+    ]
+    groups: dict[tuple[str, str, str], list[tuple[int, int, str]]] = {}
+    for what, one, node, cards, gpu in parts:
+        key = (what, _look(gpu) if cards else "CPU", one.get("engine") or "-")
+        groups.setdefault(key, []).append((one["replica"], cards, node))
+    return [
+        (
+            what,
+            len({replica for replica, _cards, _node in found}),
+            sum(cards for _replica, cards, _node in found),
+            look,
+            engine,
+            _few(sorted({node for _replica, _cards, node in found}, key=natural_key)),
+        )
+        for (what, look, engine), found in groups.items()
+    ]
 
 
 def _look(gpu: Mapping[str, t.Any]) -> str:
@@ -129,8 +168,8 @@ def _few(names: Sequence[str] | None) -> str:
     known = list(names or ())
     if not known:
         return "-"
-    more = len(known) - _MODELS_SHOWN
-    return ", ".join(known[:_MODELS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(known) - _NAMES_SHOWN
+    return ", ".join(known[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _refusal(entry: Mapping[str, t.Any]) -> Iterable[str]:
@@ -165,6 +204,7 @@ def _what_fits(
     states = {(row["node"], row["gpu_index"]): row["state"] for row in plan.get("ledger") or ()}
     fits: dict[int, str] = {}
     rows: list[tuple[t.Any, ...]] = []
+    alike: dict[tuple[str, str, str], list[int]] = {}
     for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True):
         look = fleet.shapes[shape]
         if shape not in fits:
@@ -172,5 +212,12 @@ def _what_fits(
             fits[shape] = ", ".join(names) or "-"
         size = "?" if look.memory_gb is None else size_text(look.memory_gb)
         state = states.get((fleet.names[node], index), "unknown")
-        rows.append((fleet.names[node], index, f"{look.gpu_class or 'unknown'} {size} GB", state, fits[shape]))
+        known = f"{look.gpu_class or 'unknown'} {size} GB"
+        rows.append((fleet.names[node], index, known, state, fits[shape]))
+        alike.setdefault((known, state, fits[shape]), []).append(node)
+    if len(rows) > _LINES_SHOWN:
+        return format_columns(
+            ("CLASS", "STATE", "CARDS", "NODES", "MODELS THAT FIT"),
+            [(known, state, len(on), len(set(on)), names) for (known, state, names), on in alike.items()],
+        )
     return format_columns(_FITTING, rows)

@@ -234,6 +234,33 @@ def test_plan_table_without_roles_tells_what_fits():
     assert lines[2].split() == ["n10", "1", "a40", "48", "GB", "free", "m30,", "e2"]
 
 
+def test_plan_table_of_a_big_fleet_has_a_line_for_each_kind_of_placement():
+    nodes = [{**NODES[0], "name": f"n{number}"} for number in range(150)]
+    plan = PLAN(nodes, [{**CHAT, "count": 150}, {**SMALL, "count": 100}])
+    lines = TABLE(plan).splitlines()
+    assert [line.split() for line in lines[:4]] == [
+        ["WHAT", "PLACED", "CARDS", "CLASS", "ENGINE", "NODES"],
+        ["chat", "150", "150", "a40", "48", "GB", "vllm", "n0,", "n1,", "n2", "and", "147", "more"],
+        ["small", "100", "100", "rtx-4000-ada", "20", "GB", "vllm", "n0,", "n1,", "n2", "and", "97", "more"],
+        [],
+    ]
+    assert "300 cards: 250 used, 50 free" in lines
+    # What a person has to look at is told one by one.
+    nodes[7]["state"] = "unreachable"
+    risky = TABLE(PLAN(nodes, [{**CHAT, "count": 150}, {**SMALL, "count": 100}], previous=plan)).splitlines()
+    assert [line.split()[0] for line in risky if "AT RISK (unreachable)" in line] == ["n7", "n7"]
+
+
+def test_plan_table_of_a_big_fleet_tells_what_fits_by_class():
+    nodes = [{**NODES[0], "name": f"n{number}"} for number in range(150)]
+    lines = TABLE(PLAN(nodes, [], MODELS), nodes, MODELS).splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["CLASS", "STATE", "CARDS", "NODES", "MODELS", "THAT", "FIT"],
+        ["rtx-4000-ada", "20", "GB", "free", "150", "150", "m20,", "e2"],
+        ["a40", "48", "GB", "free", "150", "150", "m30,", "e2"],
+    ]
+
+
 def test_plan_table_refuses_what_is_no_plan():
     with pytest.raises(AnsibleFilterError, match="plan: a plan is a dictionary"):
         TABLE([1])
