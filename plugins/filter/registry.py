@@ -1,0 +1,71 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
+    check_catalog,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
+    CatalogError,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
+    find_plan_errors,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._slots import (
+    SlotError,
+    make_slots,
+)
+
+if t.TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def slot_documents(
+    plan: t.Any, catalog: t.Any = None, vms: t.Any = None, registry_domain: str = ""
+) -> list[dict[str, t.Any]]:
+    try:
+        document = to_plain(plan, "plan") or {}
+        lists = to_plain(catalog, "catalog") or {}
+        machines = to_plain(vms, "vms") or []
+    except TypeError as exc:
+        raise AnsibleFilterError(f"The slots can not be told: {exc}") from exc
+    errors = find_plan_errors(document, "plan")
+    if not isinstance(lists, dict):
+        errors.append("catalog: expected the lists that the lookup knaster.inventory.catalog returns.")
+        lists = {}
+    try:
+        checked = check_catalog(
+            lists.get("models"),
+            lists.get("roles"),
+            gpus=lists.get("gpus"),
+            engines=lists.get("engines"),
+            open_engines=lists.get("engines") is None,
+        ).catalog
+    except CatalogError as exc:
+        errors += [str(problem) for problem in exc.errors]
+    if errors:
+        raise AnsibleFilterError(_message("The slots can not be told", errors))
+    try:
+        return make_slots(document, checked, machines, registry_domain=registry_domain)
+    except SlotError as exc:
+        raise AnsibleFilterError(_message("The slots can not be told", exc.errors)) from exc
+
+
+def _message(what: str, errors: Sequence[str]) -> str:
+    if len(errors) == 1:
+        return f"{what}: {errors[0]}"
+    return f"{what}, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors)
+
+
+class FilterModule:
+    """Slots, and what others need to use them."""
+
+    def filters(self) -> dict[str, Callable[..., t.Any]]:
+        return {"slot_documents": slot_documents}
