@@ -20,6 +20,9 @@ import shlex
 import subprocess
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.pve_guests import (
+    LIST_FUNCTION as LIST_GUESTS,
+)
 from ansible_collections.knaster.inventory.plugins.module_utils._weights import LIST_FUNCTION
 
 DEFAULT_TIMEOUT = 20
@@ -85,7 +88,9 @@ gather() {
     # The slices of a card are only in the list of all cards.
     case $text in
     *', Enabled,'*) probe nvidia_smi_list nvidia-smi -L ;;
-    esac ;;
+    esac
+    [ "$status" != ok ] ||
+      probe nvidia_smi_processes nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name "$csv" ;;
   esac
   probe amd_smi amd-smi static --json
   case $status in
@@ -93,6 +98,13 @@ gather() {
     probe rocm_smi rocm-smi --showproductname --showbus --showuniqueid --showmeminfo vram --showdriverversion --json ;;
   esac
   probe xpu_smi xpu-smi discovery -j
+  # The list of /etc tells whether there is one: a cluster file system that hangs must not be touched here.
+  for directory in /etc/[p]ve; do
+    [ "$directory" != '/etc/[p]ve' ] || continue
+    about=$directory
+    probe pve_guests sh -c "$list_guests"'list_guests "$1"' knaster "$directory"
+    about=
+  done
   weights
   printf '\n%s finish\n' "$mark"
 }
@@ -265,6 +277,10 @@ weights() {
   IFS=$fields
   about=
 }
+
+list_guests='"""
+    + LIST_GUESTS.replace("'", "'\\''")
+    + r"""'
 
 list_weights='"""
     + LIST_FUNCTION.replace("'", "'\\''")

@@ -21,6 +21,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ansible_collections.knaster.inventory.plugins.module_utils import _gpu_models
+from ansible_collections.knaster.inventory.plugins.module_utils._gpu_holders import Holders
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import (
     amd_smi,
     meminfo,
@@ -121,6 +122,8 @@ def join_gpus(
     host_mib = _host_mib(outputs)
     before = {str(_address(gpu)): gpu for gpu in previous or () if _address(gpu)}
     stated = {nvidia_smi.normalise_address(str(fact["pci"])) or str(fact["pci"]): fact for fact in declared}
+    # Of a host without cards it does not matter what its machines could not be asked.
+    holders = Holders(outputs, devices, notes if pairs else [])
     gpus = []
     follows = max(printed, default=-1) + 1
     for place, (card, device) in enumerate(pairs):
@@ -132,17 +135,18 @@ def join_gpus(
                 index, follows = follows, follows + 1
             elif card.index is not None:
                 index = card.index
-        gpus.append(
-            _gpu(
-                index,
-                card,
-                device,
-                asked.get(vendor_id, _NOT_ASKED),
-                host_mib=host_mib,
-                previous=before.pop(address, {}),
-                declared=stated.pop(address, {}),
-            )
+        facts = stated.pop(address, {})
+        gpu = _gpu(
+            index,
+            card,
+            device,
+            asked.get(vendor_id, _NOT_ASKED),
+            host_mib=host_mib,
+            previous=before.pop(address, {}),
+            declared=facts,
         )
+        holders.add(gpu, facts)
+        gpus.append(gpu)
     _note_what_is_open(gpus, notes)
     notes.extend(f"gpu {address}: was there at the last collect and is missing" for address in sorted(before))
     notes.extend(f"gpu {address}: declared, but there is no such card" for address in sorted(stated))

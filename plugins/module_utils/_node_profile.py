@@ -55,6 +55,15 @@ NODE_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
             "memory_gb": {"type": "int"},
             "compute_cap": {"type": "str"},
             "healthy": {"type": "bool"},
+            "holder": {
+                "type": "dict",
+                "options": {
+                    "kind": {"type": "str", "choices": ["vm", "container", "host"], "default": "vm"},
+                    "id": {"type": "int"},
+                    "name": {"type": "str"},
+                    "ours": {"type": "bool", "default": False},
+                },
+            },
         },
     },
     "reserve_gb": {"type": "float"},

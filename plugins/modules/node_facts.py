@@ -19,6 +19,8 @@ description:
     nothing is installed or written there, and every command is ended after O(timeout).
   - A tool that is missing, fails or hangs is a note in the profile and never a failed task. What could not be found out is
     V(null).
+  - On a host of Proxmox VE, as root, the lines of C(/etc/pve) that tell which virtual machine or container has a card are read as
+    well, and no other line. Nothing else needs root.
   - With C(async), and where an action plugin is not used, the module runs the same script in place, which needs Python on
     the node.
 options:
@@ -84,6 +86,31 @@ options:
         description:
           - Whether the card can be used.
         type: bool
+      holder:
+        description:
+          - Who has the card, where that can not be read. It wins over what was read.
+          - Nothing is planned on a card that somebody else has.
+        type: dict
+        suboptions:
+          kind:
+            description:
+              - Whether it is a virtual machine, a container or the host itself.
+            type: str
+            choices: [vm, container, host]
+            default: vm
+          id:
+            description:
+              - Its number, that is of a process for the host.
+            type: int
+          name:
+            description:
+              - Its name.
+            type: str
+          ours:
+            description:
+              - Whether it belongs to this collection, so that the card can be planned.
+            type: bool
+            default: false
   weight_dirs:
     description:
       - Directories on the node in which models are looked for, as absolute paths.
@@ -254,10 +281,21 @@ ansible_facts:
               description: Code and text of what is wrong.
               type: dict
               returned: where RV(ansible_facts.knaster_node.gpus[].healthy) is not V(true)
+            holder:
+              description:
+                - Who has the card, or V(null) for nobody. A virtual machine or a container has the cards of its
+                  configuration also while it is stopped. A process that computes on a card of the host has it too.
+                - C(kind) is V(vm), V(container) or V(host), and C(id) its number. C(ours) tells the virtual machines
+                  that carry the mark of this collection.
+                - The configurations of Proxmox VE can be read by root only. Without root this is missing, and a note says
+                  so.
+              type: dict
+              returned: where it could be asked
+              sample: {"kind": "vm", "id": 101, "name": "windows", "ours": false}
             sources:
               description:
                 - Where the values came from, which is one of V(nvidia-smi), V(amd-smi), V(rocm-smi), V(xpu-smi), V(sysfs),
-                  V(pci_table), V(previous) or V(declared).
+                  V(pci_table), V(pve), V(previous) or V(declared).
               type: dict
               returned: always
               sample: {"memory": "nvidia-smi", "compute_cap": "nvidia-smi"}

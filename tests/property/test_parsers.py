@@ -94,9 +94,14 @@ def attempt(parse: Parser, text: str) -> object:
         return error.source, error.code, str(error)
 
 
+def parse_identity(text: str, **options: t.Any) -> list[nvidia_smi.Card]:
+    """Read the second query."""
+    return nvidia_smi.parse_query(text, columns=nvidia_smi.IDENTITY_COLUMNS, **options)
+
+
 PARSERS: list[tuple[str, Parser]] = [
     ("nvidia-smi", nvidia_smi.parse_query),
-    ("nvidia-smi", nvidia_smi.parse_identity),
+    ("nvidia-smi", parse_identity),
     ("cpuinfo", cpuinfo.parse),
     ("lscpu", lscpu.parse),
     ("meminfo", meminfo.parse),
@@ -145,7 +150,7 @@ def test_no_card_out_of_words(text: str, rc: int | None) -> None:
     with pytest.raises(ParseError):
         nvidia_smi.parse_query(text, rc=rc)
     with pytest.raises(ParseError):
-        nvidia_smi.parse_identity(text, rc=rc)
+        parse_identity(text, rc=rc)
 
 
 VENDOR_PARSERS: list[tuple[str, t.Callable[..., list[t.Any]]]] = [

@@ -32,6 +32,7 @@ _MEANINGS = {
     "not_a_table": "the output is not a table with a header",
     "no_devices_listed": "there is no PCI device in the text",
     "no_mounts": "there is no mount in the text",
+    "no_guests_listed": "there is no list of virtual machines and containers in the text",
 }
 
 

@@ -172,13 +172,6 @@ def parse_query(
     return list(read_query(stdout, stderr=stderr, rc=rc, command=command, columns=columns).cards)
 
 
-def parse_identity(
-    stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0, command: t.Optional[str] = None
-) -> t.List[Card]:
-    """Read the second query, for what identifies a card; errors are those of ``parse_query``."""
-    return parse_query(stdout, stderr=stderr, rc=rc, command=command, columns=IDENTITY_COLUMNS)
-
-
 def read_query(
     stdout: str,
     *,

@@ -221,6 +221,48 @@ def test_endless_output_is_bounded(shell, fake):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_processes_are_asked_for_where_there_are_cards(shell, fake):
+    asked = "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name --format=csv,noheader,nounits"
+    body = IDENTITY.replace("{mode}", "Disabled").replace('case "$*" in', 'case "$*" in\n*apps*) echo "$0 $*";;')
+    outputs = read_answer(gather(shell, fake("nvidia-smi", body)))
+    assert outputs["nvidia_smi_processes"].command == asked
+    assert outputs["nvidia_smi_processes"].stdout.endswith(asked)
+    outputs = read_answer(gather(shell, fake("nvidia-smi", 'echo "No devices were found"; exit 6')))
+    assert "nvidia_smi_processes" not in outputs
+
+
+def run_with_pve(shell: list[str], base: Path, **options) -> dict[str, Output]:
+    """Run the script where /etc is another directory."""
+    script = build_script(timeout=2).replace("/etc/[p]ve", f"{base}/[p]ve")
+    run = subprocess.run(shell, input=script.encode(), capture_output=True, timeout=60, check=True, **options)
+    return read_answer(run.stdout.decode())
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_guests_of_a_host_of_virtual_machines_are_listed(shell, tmp_path):
+    assert "pve_guests" not in run_with_pve(shell, tmp_path)
+    (tmp_path / "pve" / "qemu-server").mkdir(parents=True)
+    (tmp_path / "pve" / "qemu-server" / "100.conf").write_text("name: win\nhostpci0: 01:00\ncipassword: x\n")
+    told = run_with_pve(shell, tmp_path)["pve_guests"]
+    assert told[:2] == ("ok", 0)
+    assert told.command == f"{tmp_path}/pve"
+    assert told.stdout.splitlines()[:3] == ["vm 100", "vm 100 name: win", "vm 100 hostpci0: 01:00"]
+    assert told.stdout.splitlines()[-1] == "end"
+    assert "cipassword" not in told.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_cluster_file_system_that_hangs_is_left(shell, tmp_path):
+    (tmp_path / "pve" / "qemu-server").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pve" / "qemu-server" / "100.conf")
+    began = time.monotonic()
+    outputs = run_with_pve(shell, tmp_path)
+    assert outputs["pve_guests"].status == "timeout"
+    assert time.monotonic() - began < 30
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_directories_of_models_are_listed(shell, tmp_path):
     model = tmp_path / "my models" / "org" / "it's $(one)"
     model.mkdir(parents=True)

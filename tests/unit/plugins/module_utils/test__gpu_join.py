@@ -527,3 +527,114 @@ def test_the_number_that_a_tool_gave_is_kept():
     assert [gpu.get("smi_index") for gpu in before["gpus"]] == [None, 0]
     assert [gpu.get("smi_index") for gpu in after["gpus"]] == [None, 0]
     assert after["gpus"][1]["sources"]["smi_index"] == "previous"
+
+
+CONFIGURED = """node pve1
+map ada
+map \tmap id=10de:27b2,node=pve1,path=0000:41:00
+vm 101
+vm 101 name: windows
+vm 101 hostpci0: 01:00,pcie=1
+vm 9101
+vm 9101 #knaster.inventory/1 {"fingerprint"%3A"3fa9","vm"%3A"chat-0"}
+vm 9101 hostpci0: mapping=ada,pcie=1
+end"""
+BOUND = [bound(L4, "vfio-pci"), bound(ADA, "vfio-pci")]
+NO_CARDS = {"rc": 6, "stdout": "No devices were found\n"}
+
+
+def holders(told):
+    return [gpu.get("holder", "not asked") for gpu in told["gpus"]]
+
+
+def test_holders_are_machines_by_their_configuration():
+    told = collect(devices=[*BOUND, bound(AMD, "amdgpu")], nvidia_smi=NO_CARDS, pve_guests=CONFIGURED)
+    assert holders(told) == [
+        {"kind": "vm", "id": 101, "name": "windows", "ours": False},
+        {"kind": "vm", "id": 9101, "name": "chat-0", "ours": True},
+        None,
+    ]
+    assert [gpu["sources"].get("holder") for gpu in told["gpus"]] == ["pve", "pve", None]
+    assert list(told["gpus"][0])[-2:] == ["holder", "sources"]
+    assert [note for note in told["notes"] if "holder" in note] == []
+
+
+def test_the_host_name_says_whose_mappings_count():
+    text = CONFIGURED.replace("node pve1\n", "")
+    told = collect(devices=BOUND, pve_guests=text, hostname="pve1.example.org\n")
+    assert holders(told)[1]["id"] == 9101
+    assert holders(collect(devices=BOUND, pve_guests=text, hostname="pve2\n"))[1] is None
+
+
+def test_a_machine_that_is_not_ours_keeps_a_card_that_both_have():
+    text = CONFIGURED.replace("01:00,pcie=1", "41:00.0")
+    assert holders(collect(devices=BOUND, pve_guests=text)) == [
+        None,
+        {"kind": "vm", "id": 101, "name": "windows", "ours": False},
+    ]
+
+
+def test_a_part_of_a_card_is_held_and_so_is_the_card():
+    part = {**bound(ADA, "vfio-pci"), "address": "0000:41:00.4", "physfn": "../0000:41:00.0"}
+    text = CONFIGURED.replace("01:00,pcie=1", "0000:41:00.4").replace("mapping=ada", "none")
+    told = collect(devices=[bound(ADA, "nvidia"), part], pve_guests=text)
+    assert holders(told) == [{"kind": "vm", "id": 101, "name": "windows", "ours": False}]
+
+
+TEST_NOT_ASKED = [
+    ({"status": "timeout", "rc": 137}, "/etc/pve did not answer in time"),
+    ({"status": "failed", "rc": 3}, "/etc/pve is empty: the cluster file system does not run"),
+    ("vm 7\nvm 7 name: x", "the list of virtual machines was cut short"),
+    ("unreadable qemu-server/7.conf\nend", "1 files of /etc/pve can be read by root only"),
+    ("what", "/etc/pve: there is no list of virtual machines and containers in the text: what"),
+]
+
+
+@pytest.mark.parametrize(("output", "why"), TEST_NOT_ASKED)
+def test_holders_that_could_not_be_asked_for(output, why):
+    told = collect(devices=BOUND, nvidia_smi=NO_CARDS, pve_guests=output)
+    assert holders(told) == ["not asked", "not asked"]
+    assert told["notes"] == [f"gpu holders: not all known ({why})"]
+
+
+def test_what_was_found_counts_where_the_rest_could_not_be_read():
+    told = collect(devices=BOUND, pve_guests=CONFIGURED.replace("end", "unreadable qemu-server/7.conf\nend"))
+    assert [holder["id"] for holder in holders(told)] == [101, 9101]
+
+
+def test_a_pool_of_cards_counts_as_held():
+    text = (
+        "map pool\nmap \tmap node=n,path=0000:01:00\nmap \tmap node=n,path=0000:41:00\nvm 7 hostpci0: mapping=pool\nend"
+    )
+    told = collect(devices=BOUND, pve_guests=text, hostname="n")
+    assert [holder["id"] for holder in holders(told)] == [7, 7]
+    assert told["notes"] == ["gpu holders: vm 7 takes any card of the mapping pool; all of them count as held"]
+
+
+ASKED = {"nvidia_smi": SMI, "nvidia_smi_identity": IDENTITY}
+
+
+def test_a_process_of_the_host_has_its_card():
+    devices = [bound(L4, "nvidia"), bound(ADA, "nvidia")]
+    told = collect(devices=devices, nvidia_smi_processes="GPU-bbbb, 4711, /usr/bin/python3\n", **ASKED)
+    assert holders(told) == [None, {"kind": "host", "id": 4711, "name": "/usr/bin/python3", "ours": False}]
+    assert told["gpus"][1]["sources"]["holder"] == "nvidia-smi"
+    told = collect(devices=devices, nvidia_smi_processes={"rc": 255, "stdout": "what"}, **ASKED)
+    assert holders(told) == ["not asked", "not asked"]
+    assert told["notes"] == [
+        "gpu holders: processes not known (nvidia-smi: no row of the output could be understood: what)"
+    ]
+    assert holders(collect(devices=devices, **ASKED)) == ["not asked", "not asked"]
+
+
+def test_where_no_machines_were_asked_a_card_that_a_machine_may_have_is_not_nobodys():
+    told = collect(devices=[bound(L4, "vfio-pci"), bound(ADA, "nvidia")], nvidia_smi_processes="", **ASKED)
+    assert holders(told) == ["not asked", None]
+
+
+def test_a_holder_is_declared():
+    facts = [{"pci": "0000:01:00.0", "holder": {"kind": "vm", "id": 7, "name": "x", "ours": True}}]
+    told = collect(devices=BOUND, pve_guests=CONFIGURED, declared=facts)
+    assert holders(told)[0] == {"kind": "vm", "id": 7, "name": "x", "ours": True}
+    assert told["gpus"][0]["sources"]["holder"] == "declared"
+    assert holders(collect(devices=BOUND, declared=[{**facts[0], "holder": None}])) == ["not asked", "not asked"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.nvidia_smi import (
+    IDENTITY_COLUMNS,
     Card,
     columns_of,
     normalise_address,
-    parse_identity,
     parse_query,
     read_query,
 )
@@ -236,7 +236,7 @@ def test_the_empty_row_of_a_lost_card_is_not_a_second_card() -> None:
 
 def test_a_lost_card_that_has_a_row_is_one_card() -> None:
     text = f"0, {UUID}, 00000000:0B:00.0, [N/A], [N/A]\nUnable to determine the device handle for GPU 0000:0B:00.0: GPU is lost\n"
-    (card,) = parse_identity(text)
+    (card,) = parse_query(text, columns=IDENTITY_COLUMNS)
     assert card.health is not None
     assert card.health[0] == "gpu_lost"
 
@@ -259,9 +259,10 @@ def test_warnings_may_come_on_the_other_stream() -> None:
     assert answer.warnings == ("WARNING: infoROM is corrupted",)
 
 
-def test_parse_identity() -> None:
-    cards = parse_identity(
-        f"0, {UUID}, 00000000:41:00.0, Enabled, 614\n1, {UUID}, 00010000:C1:00.0, Disabled, 614\n2, {UUID}, 00000000:C2:00.0, [N/A], [N/A]\n"
+def test_the_columns_of_the_identity() -> None:
+    cards = parse_query(
+        f"0, {UUID}, 00000000:41:00.0, Enabled, 614\n1, {UUID}, 00010000:C1:00.0, Disabled, 614\n2, {UUID}, 00000000:C2:00.0, [N/A], [N/A]\n",
+        columns=IDENTITY_COLUMNS,
     )
     assert [card.pci_address for card in cards] == ["0000:41:00.0", "10000:c1:00.0", "0000:c2:00.0"]
     assert [card.mig for card in cards] == [True, False, None]
