@@ -25,6 +25,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
     FOREIGN,
     HEALTH_UNKNOWN,
+    OF_HOST,
     READY,
     UNHEALTHY,
     UNREACHABLE,
@@ -135,13 +136,18 @@ class Ledger:
     def refusal_elsewhere(self, ask: Ask, lot: int) -> str | None:
         """Why nothing of this lot would do even if its nodes were ready.
 
-        That nothing is known of a card's health keeps new things off it, and is no reason to take away what it has.
+        That nothing is known of a card's health keeps new things off it, and is no reason to take away what it has. Nor is
+        a process of the node where what is placed runs on the node itself: it is most likely that.
         """
         it = self.lots[lot]
+        flags = it.flags & ~HEALTH_UNKNOWN
+        if flags & OF_HOST and not self.passthrough:
+            flags &= ~FOREIGN
         return (
             node_refusal(ask, name=it.site.name, state=READY, labels=it.site.labels)
             or card_refusal(ask, it.shape)
-            or flag_refusal(ask, it.flags & ~HEALTH_UNKNOWN)
+            # A broken card may be kept for want of another; one that a stranger has may not, broken or well.
+            or flag_refusal(ask, flags & FOREIGN or flags)
         )
 
     def site_refusal(self, ask: Ask, node: int) -> str | None:

@@ -44,6 +44,8 @@ NODE_STATES = (READY, CORDONED, DRAINING, UNREACHABLE)
 
 # What is wrong with a card as it stands, in bits: a card may be broken and held by somebody else at the same time.
 UNHEALTHY, IOMMU, FOREIGN, PAIRED, HEALTH_UNKNOWN = 1, 2, 4, 8, 16
+# Beside FOREIGN: it is a process of the node itself that has it.
+OF_HOST = 32
 
 # What an engine gets to see of a card of which only the nominal size is known: inline ECC costs a sixteenth.
 _PRINTED_SHARE = 0.9375
@@ -521,7 +523,7 @@ class _Reader:
             return 0
         label = holder.get("name") or holder.get("id")
         self.holders[number] = f"{holder.get('kind') or 'somebody'} {label}" if label is not None else "somebody"
-        return FOREIGN
+        return FOREIGN | OF_HOST if holder.get("kind") == "host" else FOREIGN
 
     def fleet(self) -> Fleet:
         return Fleet(

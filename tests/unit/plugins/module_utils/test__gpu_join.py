@@ -621,9 +621,7 @@ def test_a_process_of_the_host_has_its_card():
     assert told["gpus"][1]["sources"]["holder"] == "nvidia-smi"
     told = collect(devices=devices, nvidia_smi_processes={"rc": 255, "stdout": "what"}, **ASKED)
     assert holders(told) == ["not asked", "not asked"]
-    assert told["notes"] == [
-        "gpu holders: processes not known (nvidia-smi: no row of the output could be understood: what)"
-    ]
+    assert told["notes"] == ["gpu holders: processes not known (nvidia-smi: the command failed: what)"]
     assert holders(collect(devices=devices, **ASKED)) == ["not asked", "not asked"]
 
 

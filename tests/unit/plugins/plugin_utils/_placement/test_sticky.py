@@ -11,7 +11,7 @@ import copy
 
 import pytest
 
-from .helpers import card, identified, make_plan, model, node, places, refusal, role
+from .helpers import card, identified, make_plan, model, node, places, refusal, role, states
 
 CHAT = role("chat", 20)
 PAIR = model("pair", 40, ("c24", 2, 1))
@@ -100,6 +100,31 @@ def test_only_what_can_not_stay_moves(change, cause):
     second = make_plan(after, [CHAT], previous=first)
     assert places(second) == {"chat/0": "a:1"}
     assert moves(second) == [("chat", 0, cause)]
+
+
+@pytest.mark.parametrize("healthy", [True, False])
+def test_a_card_that_a_stranger_holds_is_not_kept_even_without_another(healthy):
+    nodes = [identified("a", 24)]
+    first = make_plan(nodes, [CHAT])
+    nodes[0]["gpus"][0] |= {"healthy": healthy, "holder": {"kind": "vm", "id": 9, "name": "win", "ours": False}}
+    second = make_plan(nodes, [CHAT], previous=first)
+    assert second["assignments"] == []
+    assert refusal(second, "chat")["missing"] == 1
+    assert [(row["state"], row["by"]) for row in second["ledger"]] == [("foreign", "vm win")]
+
+
+def test_a_process_of_the_node_keeps_off_what_is_new_and_may_be_what_was_placed_on_bare_metal():
+    nodes = [identified("a", 24, 24)]
+    first = make_plan(nodes, [CHAT], passthrough=False)
+    for gpu in nodes[0]["gpus"]:
+        gpu["holder"] = {"kind": "host", "id": 4711, "name": "python3", "ours": False}
+    second = make_plan(nodes, [CHAT], previous=first, passthrough=False)
+    assert places(second) == places(first)
+    assert second["changes"]["retained"] == ["chat/0"]
+    assert states(second) == {"used": 1, "foreign": 1}
+    assert make_plan(nodes, [CHAT], passthrough=False)["assignments"] == []
+    # What is passed through is in a machine, and no process of the node can be it.
+    assert make_plan(nodes, [CHAT], previous=make_plan([identified("a", 24, 24)], [CHAT]))["assignments"] == []
 
 
 def test_a_broken_card_without_another_is_kept_and_marked():
