@@ -12,21 +12,53 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._docume
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._inputs import (
     find_input_errors,
+    find_summary_errors,
     read_catalog_lists,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._metrics import (
+    format_metrics,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._summary import summarise
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._table import (
+    format_summary,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
 def fleet_summary(nodes: t.Any, plan: t.Any, replicas: t.Any = None, catalog: t.Any = None) -> dict[str, t.Any]:
-    given, found = _read(nodes=nodes, plan=plan, replicas=replicas, catalog=catalog)
+    given, errors = _plain(nodes=nodes, plan=plan, replicas=replicas, catalog=catalog)
+    found = Catalog()
+    if not errors:
+        found, errors = read_catalog_lists(given["catalog"])
+        errors = [*find_input_errors(given["nodes"], given["plan"], given["replicas"]), *errors]
+    _stop_at(errors, "The fleet can not be summed up")
     return summarise(given["nodes"], given["plan"], given["replicas"], found)
 
 
-def _read(**values: t.Any) -> tuple[dict[str, t.Any], Catalog]:
-    """What was given as plain data, and the catalog; or one error with everything that is wrong."""
+def summary_table(summary: t.Any, nodes: t.Any = None, plan: t.Any = None, catalog: t.Any = None) -> str:
+    given, errors = _plain(summary=summary, nodes=nodes, plan=plan, catalog=catalog)
+    found = Catalog()
+    if not errors:
+        found, errors = read_catalog_lists(given["catalog"])
+        errors = [
+            *find_summary_errors(given["summary"]),
+            *find_input_errors(given["nodes"] or [], given["plan"], None),
+            *errors,
+        ]
+    _stop_at(errors, "The summary can not be shown")
+    return format_summary(given["summary"], given["nodes"] or [], given["plan"], found)
+
+
+def summary_metrics(summary: t.Any) -> str:
+    given, errors = _plain(summary=summary)
+    _stop_at(errors or find_summary_errors(given["summary"]), "The summary can not be written as metrics")
+    return format_metrics(given["summary"])
+
+
+def _plain(**values: t.Any) -> tuple[dict[str, t.Any], list[str]]:
+    """What was given as plain data, and one sentence for each value that is no data."""
     given: dict[str, t.Any] = {}
     errors: list[str] = []
     for name, value in values.items():
@@ -34,23 +66,22 @@ def _read(**values: t.Any) -> tuple[dict[str, t.Any], Catalog]:
             given[name] = to_plain(value, name)
         except TypeError as exc:
             errors.append(str(exc))
-    catalog = Catalog()
-    if not errors:
-        catalog, errors = read_catalog_lists(given["catalog"])
-        errors = [*find_input_errors(given["nodes"], given["plan"], given["replicas"]), *errors]
-    if errors:
-        raise AnsibleFilterError(_message(errors))
-    return given, catalog
+    return given, errors
 
 
-def _message(errors: Sequence[str]) -> str:
+def _stop_at(errors: Sequence[str], what: str) -> None:
     if len(errors) == 1:
-        return f"The fleet can not be summed up: {errors[0]}"
-    return f"The fleet can not be summed up, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors)
+        raise AnsibleFilterError(f"{what}: {errors[0]}")
+    if errors:
+        raise AnsibleFilterError(f"{what}, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors))
 
 
 class FilterModule:
     """The fleet in one object, and what is made of it."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        return {"fleet_summary": fleet_summary}
+        return {
+            "fleet_summary": fleet_summary,
+            "summary_table": summary_table,
+            "summary_metrics": summary_metrics,
+        }

@@ -47,6 +47,16 @@ _OBSERVED: dict[str, tuple[type, ...]] = {
     "waiting": (int, float),
     "idle_seconds": (int, float),
 }
+# What makes a summary, as far as it is read again.
+_SUMMARY: dict[str, type] = {
+    **dict.fromkeys(("nodes", "gpus", "fabrics", "replicas", "models", "roles"), dict),
+    **dict.fromkeys(("unplaceable", "idle_replicas", "stale", "unknown", "simulated", "attention"), list),
+}
+_ENTRIES = {
+    "idle_replicas": ("id", "model", "idle_seconds", "gpus"),
+    "attention": ("severity", "code", "subject", "text"),
+}
+_FABRIC = ("nodes", "nodes_with_weights", "models_present", "largest_free_block", "classes")
 _SHOWN = 60
 
 
@@ -79,6 +89,36 @@ def find_input_errors(nodes: t.Any, plan: t.Any, replicas: t.Any) -> list[str]:
         errors += _plan_errors(plan)
     errors += _replica_errors(replicas)
     return errors
+
+
+def find_summary_errors(summary: t.Any) -> list[str]:
+    """One sentence for each thing that makes a dictionary no summary."""
+    if not isinstance(summary, dict):
+        return [f"summary: what fleet_summary returns is needed, this is {_shown(summary)}."]
+    errors = [
+        f"summary: {key} is {'a dictionary' if kind is dict else 'a list'}; take what fleet_summary returns."
+        for key, kind in _SUMMARY.items()
+        if not isinstance(summary.get(key), kind)
+    ]
+    if errors:
+        return errors
+    counts = [("nodes", summary["nodes"]), ("models", summary["models"]), ("roles", summary["roles"])]
+    counts += [("replicas", summary["replicas"]), *((f"gpus.{name}", one) for name, one in summary["gpus"].items())]
+    wanted = {"nodes": ("total",), "models": ("total", "satisfied"), "roles": ("total", "satisfied"), "replicas": ()}
+    for name, one in counts:
+        keys = wanted.get(name, ("total", *CARD_STATES))
+        if not isinstance(one, dict) or not all(_is(one.get(key), int) for key in keys) or not _all_int(one):
+            errors.append(f"summary: {name} is a dictionary of counts; take what fleet_summary returns.")
+    for key, keys in _ENTRIES.items():
+        if not all(isinstance(one, dict) and set(keys) <= set(one) for one in summary[key]):
+            errors.append(f"summary: each entry of {key} has {', '.join(keys)}; take what fleet_summary returns.")
+    if not all(isinstance(one, dict) and set(_FABRIC) <= set(one) for one in summary["fabrics"].values()):
+        errors.append(f"summary: each of fabrics has {', '.join(_FABRIC)}; take what fleet_summary returns.")
+    return errors
+
+
+def _all_int(counts: dict[str, t.Any]) -> bool:
+    return all(_is(count, int) for count in counts.values())
 
 
 def read_catalog_lists(catalog: t.Any) -> tuple[Catalog, list[str]]:

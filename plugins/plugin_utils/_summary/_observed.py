@@ -9,9 +9,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import Profile
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._drift import (
     CURRENT,
     REPLAN,
@@ -85,7 +87,17 @@ class DriftFinder:
         model = self._models.get(name)
         profiles = model.profiles if model is not None else ()
         profile = next((one for one in profiles if one.name == profile_name), None)
-        return find_drift(recorded, told if isinstance(told, dict) else None, profile)
+        return find_drift(recorded, _without_defaults(told) if isinstance(told, dict) else None, profile)
+
+
+def _without_defaults(profile: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """A profile as the catalog's own plain form has it, where somebody wrote out what is at its default."""
+    defaults = {item.name: item.default for item in dataclasses.fields(Profile) if item.name != "name"}
+    return {
+        key: value
+        for key, value in profile.items()
+        if key != "gpus_per_node" and value not in (None, [], {}) and value != defaults.get(key)
+    }
 
 
 def idle_replicas(replicas: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:

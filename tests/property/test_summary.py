@@ -1,0 +1,118 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+"""What must hold of every summary, whatever the fleet is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan as make_plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary import _summary
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._metrics import format_metrics
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._table import format_summary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+PEERS = Path(__file__).resolve().parents[1] / "peers"
+SCHEMA = json.loads((Path(_summary.__file__).parent.parent / "_schemas/summary.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+STATES = ("used", "unhealthy", "free", "foreign", "unknown")
+NODE_STATES = ("ready", "cordoned", "draining", "unreachable")
+
+
+@pytest.fixture(scope="module")
+def make_fleet():
+    sys.path.insert(0, str(PEERS))
+    try:
+        import fleet
+    finally:
+        sys.path.remove(str(PEERS))
+    return fleet.fleet
+
+
+def add_up(summary, nodes, rows):
+    assert summary["nodes"]["total"] == len(nodes) == sum(summary["nodes"][state] for state in NODE_STATES)
+    for counts in summary["gpus"].values():
+        assert counts["total"] == sum(counts[state] for state in STATES)
+        assert min(counts.values()) >= 0
+    in_ledger = Counter(row["state"] for row in rows)
+    for state in STATES:
+        assert sum(counts[state] for counts in summary["gpus"].values()) == in_ledger[state]
+    for key in ("models", "roles"):
+        assert summary[key]["total"] == summary[key]["satisfied"] + summary[key]["short"]
+    assert len(summary["unplaceable"]) <= summary["models"]["short"]
+
+
+def blocks_of(nodes, rows, fabric, gpu_class=None):
+    """The plain count: ready nodes on a fabric that have cards, all of them free."""
+    found = 0
+    for node in nodes:
+        if node.get("state", "ready") != "ready" or fabric not in (node.get("fabrics") or ()):
+            continue
+        mine = {gpu["index"] for gpu in node["gpus"] or () if gpu_class in (None, gpu["gpu_class"])}
+        states = [row["state"] for row in rows if row["node"] == node["name"] and row["gpu_index"] in mine]
+        found += bool(states) and set(states) == {"free"}
+    return found
+
+
+OBSERVED = st.lists(
+    st.fixed_dictionaries(
+        {
+            "model": st.sampled_from([f"model-{at:03d}" for at in range(40)]),
+            "state": st.sampled_from(["ready", "starting", "draining", "failed", "odd"]),
+            "idle_seconds": st.sampled_from([None, 0, 599, 600, 1e6]),
+            "fingerprint": st.sampled_from([None, "", "0" * 16]),
+        }
+    ),
+    max_size=30,
+)
+
+
+@given(seed=st.integers(0, 10**6), count=st.integers(1, 30), busy=st.sampled_from([0.0, 0.2]), seen=OBSERVED)
+@settings(max_examples=40, deadline=None)
+def test_totals_add_up(make_fleet, seed, count, busy, seen):
+    made = make_fleet(count, seed, replicas=count * 3, busy=busy, multi=0.5)
+    found = check_catalog(made["models"], made["roles"]).catalog
+    plan = make_plan(made["nodes"], found.roles, found.models)
+    replicas = [{"id": str(at), **one} for at, one in enumerate(seen)]
+    summary = _summary.summarise(made["nodes"], plan, replicas, found)
+    VALIDATOR.validate(summary)
+    add_up(summary, made["nodes"], plan["ledger"])
+    assert sum(summary["replicas"].values()) == len(replicas)
+    assert len(summary["unknown"]) + len(summary["stale"]) == len(replicas)
+    assert [one["idle_seconds"] for one in summary["idle_replicas"]] == sorted(
+        (one["idle_seconds"] for one in seen if one["state"] == "ready" and (one["idle_seconds"] or 0) >= 600),
+        reverse=True,
+    )
+    for name, fabric in summary["fabrics"].items():
+        assert fabric["largest_free_block"] == blocks_of(made["nodes"], plan["ledger"], name)
+        assert set(fabric["classes"]) == {
+            gpu["gpu_class"] for node in made["nodes"] if name in node["fabrics"] for gpu in node["gpus"]
+        }
+        for gpu_class, block in fabric["classes"].items():
+            assert block == blocks_of(made["nodes"], plan["ledger"], name, gpu_class)
+    without = _summary.summarise(made["nodes"], {key: plan[key] for key in plan if key != "ledger"}, replicas, found)
+    assert without == summary
+    again = _summary.summarise(made["nodes"][::-1], plan, replicas[::-1], found)
+    assert json.dumps(again) == json.dumps(summary)
+    assert format_summary(summary, made["nodes"], plan, found)
+    assert format_metrics(summary)
+
+
+def test_a_plan_of_an_older_fleet(make_fleet):
+    made = make_fleet(20, 5, busy=0.1)
+    found = check_catalog(made["models"], made["roles"]).catalog
+    plan = make_plan(made["nodes"], found.roles, found.models)
+    fewer = made["nodes"][3:]
+    summary = _summary.summarise(fewer, plan, [], found)
+    add_up(summary, fewer, plan["ledger"])
+    assert "plan_outdated" in {one["code"] for one in summary["attention"]}
