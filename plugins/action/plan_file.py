@@ -11,22 +11,22 @@ from pathlib import Path
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.action import ActionBase
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    as_directories,
+    catalog_directories,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import write_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plan_file import (
-    InputError,
     make_plan_file,
+    write_plan_file,
 )
 
 ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "path": {"type": "path", "required": True},
     "profiles": {"type": "path", "required": True},
     "hosts": {"type": "list", "elements": "str", "required": True},
-    "catalog": {"type": "list", "elements": "path", "required": True},
+    "catalog": {"type": "list", "elements": "path", "default": []},
     "fresh": {"type": "bool", "default": False},
     "moves": {"type": "str", "choices": ["none", "relocate", "preempt"], "default": "none"},
     "rebalance": {"type": "bool", "default": False},
@@ -49,13 +49,12 @@ class ActionModule(ActionBase):
             return result
         path = Path(options.pop("path")).absolute()
         options["profiles"] = Path(options["profiles"]).absolute()
-        options["catalog"] = as_directories(options["catalog"])
+        options["catalog"] = catalog_directories(options["catalog"])
         try:
             made = make_plan_file(path, **options)
             changed = made.after != made.before
             if changed and not self._task.check_mode:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_text(path, made.after)
+                write_plan_file(path, made)
         except InputError as exc:
             result.update(failed=True, errors=list(exc.errors))
             result["msg"] = f"Nothing was planned. Mistakes in what it is made from: {len(exc.errors)}\n{exc}"

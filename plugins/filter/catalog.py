@@ -10,7 +10,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    as_directories,
+    catalog_directories,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
@@ -31,7 +31,7 @@ def catalog_errors(catalog: t.Any, nodes: t.Any = None, *, warnings: bool = Fals
         raise AnsibleFilterError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
     try:
         plain = to_plain(catalog, "the catalog")
-        written = plain if isinstance(plain, dict) else as_directories(plain)
+        written = plain if isinstance(plain, dict) else catalog_directories(plain)
         known = to_plain(nodes or [], "the list of nodes")
     except TypeError as exc:
         raise AnsibleFilterError(str(exc)) from exc

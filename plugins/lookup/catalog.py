@@ -25,9 +25,10 @@ options:
     description:
       - Directories that hold the files of a catalog.
       - A relative path is seen from the current directory of the user who runs Ansible.
+      - Without any it is C(catalog) in that directory, else the catalog that comes with the collection.
     type: list
     elements: path
-    required: true
+    default: []
 seealso:
   - plugin: knaster.inventory.catalog_errors
     plugin_type: filter
@@ -71,6 +72,10 @@ _raw:
       description: The engines that the catalog describes beside the ones that the collection knows.
       type: list
       elements: dict
+    directories:
+      description: The directories that were read, as absolute paths.
+      type: list
+      elements: str
     sources:
       description:
         - Where each entry stands, as a dictionary by list and by name.
@@ -93,7 +98,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    as_directories,
+    catalog_directories,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
@@ -117,10 +122,12 @@ class LookupModule(LookupBase):
         if YAML_IMPORT_ERROR:
             raise AnsibleLookupError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
         try:
-            found = read_catalog(as_directories(terms))
+            directories = catalog_directories(terms)
+            found = read_catalog(directories)
         except (CatalogError, TypeError) as exc:
             raise AnsibleLookupError(str(exc)) from exc
         document = plain_catalog(found.catalog)
+        document["directories"] = directories
         document["sources"] = found.sources
         document["warnings"] = [str(problem) for problem in found.warnings]
         return [document]

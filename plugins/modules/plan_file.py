@@ -17,6 +17,8 @@ description:
   - Makes the plan that P(knaster.inventory.plan#filter) makes, from the profiles that
     M(knaster.inventory.profile_files) saved and from the directories of a catalog, and writes it to a file.
   - The plan that the file holds is taken as what runs now, so that nothing moves without need.
+  - A plan that is replaced by a different one is kept beside it, C(plan.previous.yml) beside C(plan.yml), so that
+    M(knaster.inventory.fleet_report) can say what changed.
   - It reads and writes files only, so that a fleet of thousands of nodes is planned in seconds, where the same data
     would take minutes on its way through templates.
   - Everything that is wrong in profiles, catalog and the last plan is reported at once, and nothing is written then.
@@ -44,9 +46,11 @@ options:
   catalog:
     description:
       - The directories of the catalog, the later one winning entry by entry.
+      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
+        the collection.
     type: list
     elements: path
-    required: true
+    default: []
   fresh:
     description:
       - Plan as if there were no last plan.

@@ -12,20 +12,20 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    examine_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import (
     DocumentError,
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import read_text, write_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
+    InputError,
+    previous_path,
+    read_fleet,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._diff import diff_plans
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
     ProfileError,
-    find_node_errors,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
     find_option_errors,
@@ -34,10 +34,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._table import (
     format_plan,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._profile_files import (
-    ProfileFileError,
-    load_profiles,
-)
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,14 +41,6 @@ if t.TYPE_CHECKING:
 
 # What only says how the plan was reached is not of the file: the same fleet gives the same bytes.
 _NOT_WRITTEN = "changes"
-
-
-class InputError(Exception):
-    """What the plan is made from can not be used; ``errors`` has one text for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +74,9 @@ def make_plan_file(
     :param fresh: leave out of account what the file holds now
     :raises InputError: with everything that is wrong in profiles, catalog and the last plan
     """
-    errors: list[str] = []
-    nodes: list[dict[str, t.Any]] = []
+    fleet = read_fleet(profiles, hosts, catalog)
+    nodes, found, errors = fleet.nodes, fleet.catalog, fleet.errors
     previous: dict[str, t.Any] | None = None
-    try:
-        nodes = load_profiles(profiles, hosts)
-    except ProfileFileError as exc:
-        errors += exc.errors
-        nodes = exc.profiles
-    examined = examine_directories(catalog, nodes=nodes)
-    errors += [str(problem) for problem in examined.problems if problem.severity == ERROR]
     before = read_text(path)
     if before is not None and not fresh:
         try:
@@ -104,8 +85,7 @@ def make_plan_file(
         except DocumentError as exc:
             errors.append(f"{path}: {exc}; mend the file, or plan afresh without it")
     if errors:
-        raise InputError([*errors, *find_node_errors(nodes)])
-    found = examined.catalog
+        raise InputError(fleet.all_errors())
     try:
         document = plan(
             nodes,
@@ -127,5 +107,16 @@ def make_plan_file(
         after=dump_document({key: value for key, value in document.items() if key != _NOT_WRITTEN}),
         table=format_plan(document, nodes, found.models, engines=found.engines)
         + ("\nSince the last plan:\n" + "".join(f"  {line}\n" for line in lines) if lines else ""),
-        warnings=tuple(str(problem) for problem in examined.problems if problem.severity != ERROR),
+        warnings=fleet.warnings,
     )
+
+
+def write_plan_file(path: Path, made: PlanFile) -> None:
+    """Put a new plan in place of the last one, which is kept beside it so that somebody can ask what changed.
+
+    :raises OSError: when it can not be written
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if made.before is not None:
+        write_text(previous_path(path), made.before)
+    write_text(path, made.after)

@@ -9,10 +9,27 @@ from __future__ import annotations
 
 import os
 import typing as t
+from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
     shorten,
 )
+
+# The catalog that comes with the collection.
+_SHIPPED = Path(os.path.realpath(__file__)).parents[3] / "catalog"
+
+
+def catalog_directories(value: t.Any) -> list[str]:
+    """Return the directories of the catalog that is meant: those that were named, as absolute paths.
+
+    Without any it is ``catalog`` in the directory that Ansible was called in, else the one that comes with the
+    collection. Everything that takes a catalog asks here, so that all of them mean the same one.
+    """
+    named = as_directories(value)
+    if named:
+        return named
+    own = Path.cwd() / "catalog"
+    return [str(own if own.is_dir() else _SHIPPED)]
 
 
 def as_directories(value: t.Any) -> list[str]:

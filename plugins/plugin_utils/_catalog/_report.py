@@ -39,7 +39,7 @@ def find_problems(catalog: dict[str, t.Any] | list[str], *, nodes: t.Any = ()) -
             remedy=suggest(key, SECTIONS),
         )
         for key in catalog
-        if key not in (*SECTIONS, "sources", "warnings")
+        if key not in (*SECTIONS, "directories", "sources", "warnings")
     ]
     _catalog, problems = examine_catalog(catalog, nodes=nodes)
     return [*strange, *problems]

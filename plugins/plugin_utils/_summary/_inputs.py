@@ -132,7 +132,7 @@ def read_catalog_lists(catalog: t.Any) -> tuple[Catalog, list[str]]:
         return Catalog(), [
             f"catalog: a dictionary of lists ({', '.join(SECTIONS)}) is needed, this is {_shown(catalog)}."
         ]
-    strange = [key for key in catalog if key not in (*SECTIONS, "sources", "warnings")]
+    strange = [key for key in catalog if key not in (*SECTIONS, "directories", "sources", "warnings")]
     errors = [f"catalog: there is no list {_shown(key)}; a catalog has {', '.join(SECTIONS)}." for key in strange]
     found, problems = examine_catalog(catalog, open_engines=catalog.get("engines") is None)
     return found, errors + [str(problem) for problem in problems if problem.severity == ERROR]

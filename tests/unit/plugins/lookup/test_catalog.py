@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleLookupError
 from ansible_collections.knaster.inventory.plugins.lookup import catalog as plugin
+
+ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture
@@ -26,7 +29,8 @@ def test_one_catalog_of_several_directories(lookup, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for terms in (["base", "site"], [["base", "site"]]):
         (found,) = lookup.run(terms, {})
-        assert list(found) == ["models", "roles", "gpus", "engines", "sources", "warnings"]
+        assert list(found) == ["models", "roles", "gpus", "engines", "directories", "sources", "warnings"]
+        assert found["directories"] == [f"{tmp_path}/base", f"{tmp_path}/site"]
         assert [model["vram_gb"] for model in found["models"]] == [24]
         assert found["sources"]["models"]["m"] == {
             "file": f"{tmp_path}/site/models.yaml",
@@ -35,6 +39,18 @@ def test_one_catalog_of_several_directories(lookup, tmp_path, monkeypatch):
         }
         assert len(found["warnings"]) == 1
         json.dumps(found)
+
+
+def test_without_a_directory_the_one_beside_the_command_else_the_shipped_one(lookup, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for terms in ([], [[]]):
+        (found,) = lookup.run(terms, {})
+        assert [Path(each).samefile(ROOT / "catalog") for each in found["directories"]] == [True]
+        assert found["models"]
+    (tmp_path / "catalog").mkdir()
+    (tmp_path / "catalog/models.yaml").write_text("models: []\n")
+    (found,) = lookup.run([], {})
+    assert (found["directories"], found["models"]) == ([f"{tmp_path}/catalog"], [])
 
 
 def test_every_error_at_once(lookup, tmp_path):
@@ -47,7 +63,6 @@ def test_every_error_at_once(lookup, tmp_path):
 
 
 TEST_TERMS = [
-    ([], "no directory was named"),
     ([7], "expected the path of a directory"),
     (["/nowhere/at/all"], "there is no such directory"),
 ]

@@ -9,9 +9,10 @@ import json
 
 import pytest
 import yaml
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plan_file import (
-    InputError,
     make_plan_file,
+    write_plan_file,
 )
 
 OPTIONS = {"fresh": False, "moves": "none", "rebalance": False, "rescue": True, "passthrough": True}
@@ -108,3 +109,15 @@ def test_warnings_are_no_errors(make, tmp_path):
     made = make()
     assert len(made.warnings) == 1
     assert "cc-by-nc-4.0" in made.warnings[0]
+
+
+def test_the_last_plan_that_differs_is_kept_beside_the_new_one(make, tmp_path):
+    path, kept = tmp_path / "out/plan.yml", tmp_path / "out/plan.previous.yml"
+    first = make(hosts=["b"])
+    write_plan_file(path, first)
+    assert not kept.exists()
+    (tmp_path / "plan.yml").write_text(first.after)
+    second = make(fresh=True)
+    write_plan_file(path, second)
+    assert kept.read_text() == first.after
+    assert path.read_text() == second.after != first.after
