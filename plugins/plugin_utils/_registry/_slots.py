@@ -78,7 +78,7 @@ class _Place(t.NamedTuple):
     key: SlotKey
     entry: Mapping[str, t.Any]  # the assignment, or the replica
     shard: Mapping[str, t.Any]  # the assignment, or the shard of rank 0
-    count: int  # slots that the entry has
+    slots: int  # how many the entry has
 
 
 class Machines:
@@ -309,11 +309,11 @@ class _Writer:
         together = place.entry.get("colocate")
         share = together.get("memory_fraction") if isinstance(together, dict) else None
         if share is None:
-            if place.count < 2:
+            if place.slots < 2:
                 return None
             known = self.engines.get(str(place.entry["engine"]))
             share = min(_UTILISATION, (known.utilisation if known else None) or _UTILISATION)
-        return int(share / place.count * 100) / 100
+        return int(share / place.slots * 100) / 100
 
     def _served(self, place: _Place) -> tuple[Model | None, Profile | None]:
         """The model that a slot serves, and the profile by which it does."""

@@ -1,0 +1,193 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slot_files
+short_description: Write all files of the registry
+version_added: 0.1.0
+author:
+  - Knaster contributors (@knaster)
+description:
+  - Writes one file for each slot of a plan, and where they are asked for the configuration of gateways, the targets and
+    rules of Prometheus and the start commands of engines, all in one task.
+  - It makes the documents that P(knaster.inventory.slot_documents#filter) makes, from files, so that thousands of slots
+    are written in seconds; or it takes the documents themselves.
+  - Every document is held against the schema of slots first. All that is wrong is reported at once, and nothing is
+    written then.
+  - Each file is put in place at once. A file that holds what it should is not touched.
+  - The name of a file is the id of its slot, which never leads out of the directory. A file of that name that does not
+    carry the mark of this collection is not overwritten, but an error.
+  - It works on the controller and connects to nothing. Relative paths start at the directory that C(ansible-playbook) was
+    called in.
+requirements:
+  - PyYAML (it comes with ansible-core)
+options:
+  path:
+    description:
+      - The directory of the slots, one file C(<slot>.yaml) each. It is made where it is missing.
+    type: path
+    required: true
+  plan:
+    description:
+      - The file of the plan.
+      - One of O(plan) and O(documents) is required.
+    type: path
+  documents:
+    description:
+      - The documents of the slots, in place of O(plan), O(catalog), O(vms) and O(registry_domain).
+    type: list
+    elements: dict
+  catalog:
+    description:
+      - The directories of the catalog that the plan was made from, the later one winning entry by entry.
+    type: list
+    elements: path
+    default: []
+  vms:
+    description:
+      - The file of the definitions of virtual machines, for their numbers and static addresses. One that is not there is
+        no mistake.
+    type: path
+  registry_domain:
+    description:
+      - The domain of the machines, added to the name of one without a static address.
+    type: str
+    default: ''
+  gateway:
+    description:
+      - The directory for C(litellm.yaml) and C(llama-swap.yaml), as P(knaster.inventory.gateway_config#filter) makes them.
+    type: path
+  prometheus:
+    description:
+      - The directory for C(targets.json) and C(rules.yml), as P(knaster.inventory.prometheus_targets#filter) and
+        P(knaster.inventory.prometheus_rules#filter) make them.
+    type: path
+  engines:
+    description:
+      - The directory for the start commands, as P(knaster.inventory.engine_commands#filter) makes them. Each slot has a
+        directory of its own there, with C(start.sh), C(engine.env), a systemd unit and C(compose.yaml). A replica over
+        several nodes has a directory C(rank0), C(rank1) and so on for each of them.
+    type: path
+  images:
+    description:
+      - Container images by engine, where they are to be others than those that the engines publish.
+    type: dict
+    default: {}
+  api_key_env:
+    description:
+      - The name of the variable that holds the key of the engines, on the gateway. Without it engines are asked without a
+        key.
+    type: str
+    default: ''
+  prune:
+    description:
+      - Remove the files of slots that are gone. Only files that carry the mark of this collection are removed.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - knaster.inventory._attributes
+  - knaster.inventory._attributes.action
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  action:
+    support: full
+  async:
+    support: none
+seealso:
+  - plugin: knaster.inventory.slot_documents
+    plugin_type: filter
+  - plugin: knaster.inventory.slots
+    plugin_type: inventory
+    description: Reads the files of slots as hosts and groups.
+"""
+
+EXAMPLES = r"""
+- name: Write the slots of the plan, and what gateway and monitoring need
+  knaster.inventory.slot_files:
+    path: knaster/slots
+    plan: knaster/plan.yml
+    catalog: [/srv/catalog, site/catalog]
+    vms: knaster/vms.yml
+    registry_domain: gpu.example
+    gateway: knaster/gateway
+    prometheus: knaster/prometheus
+    engines: knaster/engines
+    prune: true
+  register: written
+  run_once: true
+
+- name: Write slots that were made another way
+  knaster.inventory.slot_files:
+    path: knaster/slots
+    documents: "{{ plan | knaster.inventory.slot_documents(catalog) }}"
+  run_once: true
+"""
+
+RETURN = r"""
+path:
+  description: The directory of the slots.
+  returned: success
+  type: str
+  sample: /home/ops/knaster/slots
+catalog:
+  description: The directories of the catalog that were used.
+  returned: success
+  type: list
+  elements: str
+  sample: [/srv/catalog]
+catalog_warnings:
+  description: What is no mistake in the catalog, but worth a look.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+slots:
+  description: How many slots there are.
+  returned: success
+  type: int
+  sample: 39
+file_count:
+  description: How many files belong to them.
+  returned: success
+  type: int
+  sample: 203
+files:
+  description: The files that were written, or in check mode would be.
+  returned: success
+  type: list
+  elements: str
+  sample: [/home/ops/knaster/slots/chat.0.main.yaml]
+removed:
+  description: The files that were removed, or in check mode would be.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+without_command:
+  description: The slots for which no start command was made, by the reason why.
+  returned: success
+  type: dict
+  sample: {"no model is settled for it": ["chat.0.main"]}
+summary:
+  description: The result in words, one line each.
+  returned: success
+  type: str
+  sample: "39 slots, 4 of them serve one of 2 models.\n"
+errors:
+  description: Everything that is wrong in what slots are made from.
+  returned: failure
+  type: list
+  elements: str
+  sample: ["/home/ops/knaster/plan.yml: is not there; make the plan first"]
+"""
