@@ -25,7 +25,7 @@ _IMPORT_ERROR: t.Optional[str] = None
 try:
     # proxmoxer ends the process when it can not import requests, so requests has to be there first.
     import requests
-    from proxmoxer import AuthenticationError, ProxmoxAPI, ResourceException
+    from proxmoxer import AuthenticationError, ProxmoxAPI, ResourceException  # type: ignore[import-untyped]
 except ImportError:
     _IMPORT_ERROR = traceback.format_exc()
 
@@ -38,7 +38,9 @@ _LONGEST_PAUSE = 5.0
 _FIRST_POLL = 0.2
 _SHOWN = 2000
 _LOG_LINES = 5
-_LOCKED = re.compile(r"can't lock file .* got timeout|VM is locked|is locked \(|unable to acquire .*lock", re.IGNORECASE)
+_LOCKED = re.compile(
+    r"can't lock file .* got timeout|VM is locked|is locked \(|unable to acquire .*lock", re.IGNORECASE
+)
 _MISSING = re.compile(r"does not exist|no such (?:VM|task|resource)|not found", re.IGNORECASE)
 _CHANGED = re.compile(r"checksum mismatch|detected modified configuration", re.IGNORECASE)
 
@@ -286,7 +288,9 @@ class Pve:
             "verify_ssl": (known.ca_path or True) if known.validate_certs else False,
         }
         if known.token_id:
-            return ProxmoxAPI(known.host, user=known.user, token_name=known.token_id, token_value=known.token_secret, **common)
+            return ProxmoxAPI(
+                known.host, user=known.user, token_name=known.token_id, token_value=known.token_secret, **common
+            )
         path = "/access/ticket"
         pause = _FIRST_PAUSE
         for left in range(_READ_TRIES - 1, -1, -1):
@@ -324,7 +328,11 @@ class Pve:
             status=status,
             method=method,
             path=path,
-            errors={self._clean(str(name)): self._clean(str(text)) for name, text in errors.items() if not isinstance(text, bytes)},
+            errors={
+                self._clean(str(name)): self._clean(str(text))
+                for name, text in errors.items()
+                if not isinstance(text, bytes)
+            },
         )
 
     def _refused_login(self, exc: Exception) -> PveError:
@@ -339,13 +347,19 @@ class Pve:
         if isinstance(exc, requests.exceptions.SSLError):
             text = self._clean(_innermost(exc))
             return PveError(
-                f"No safe connection to {where}: {text}. Give the authority's certificate with ca_path", method=method, path=path
+                f"No safe connection to {where}: {text}. Give the authority's certificate with ca_path",
+                method=method,
+                path=path,
             )
         if isinstance(exc, requests.exceptions.Timeout):
-            return PveLostError(f"No answer from {where} within {self.settings.timeout:g} seconds", method=method, path=path)
+            return PveLostError(
+                f"No answer from {where} within {self.settings.timeout:g} seconds", method=method, path=path
+            )
         if isinstance(exc, (requests.exceptions.InvalidURL, requests.exceptions.MissingSchema)):
             return PveError(f"{self.settings.host!r} is no name or address of a host", method=method, path=path)
-        return PveLostError(f"The connection to {where} failed: {self._clean(_innermost(exc))}", method=method, path=path)
+        return PveLostError(
+            f"The connection to {where} failed: {self._clean(_innermost(exc))}", method=method, path=path
+        )
 
     def _garbage(self, method: str, path: str) -> PveError:
         return PveLostError(

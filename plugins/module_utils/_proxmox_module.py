@@ -11,8 +11,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_required_lib
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import Pve, PveError, Settings, import_error
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.common.parameters import env_fallback
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import (
+    Pve,
+    PveError,
+    Settings,
+    import_error,
+)
 
 
 def make_module(argument_spec: t.Dict[str, t.Any], **more: t.Any) -> AnsibleModule:

@@ -298,7 +298,7 @@ class Device:
 
     def addresses(self) -> t.Set[str]:
         """The addresses that it names itself, without a mapping."""
-        found = set()
+        found: t.Set[str] = set()
         for text in (self.now, self.later):
             host = parse_properties(text, default_key="host").get("host", "") if text else ""
             found.update(address for address in (full_address(part) for part in host.split(";")) if address)
@@ -387,7 +387,9 @@ def ensure_mapping(
             warnings.extend(_refuse_wrong_entries(api, wanted, hardware))
         after = merged_map(wanted, texts)
         if wanted.present and not after:
-            raise PveError(f"The mapping {wanted.id} would be left without an entry, which removes it. Say so with state=absent")
+            raise PveError(
+                f"The mapping {wanted.id} would be left without an entry, which removes it. Say so with state=absent"
+            )
         outcome = _mapping_outcome(wanted, current, texts, after)
         if first is None:
             first = outcome

@@ -32,8 +32,22 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)\Z")
 _NEW_VOLUME = re.compile(r"(\d+(?:\.\d+)?)\Z")
 _VOLUME_ID = re.compile(r"[a-zA-Z][a-zA-Z0-9._-]*:\S+\Z")
 _NET_MODELS = frozenset(
-    "e1000 e1000-82540em e1000-82544gc e1000-82545em e1000e i82551 i82557b i82559er ne2k_isa ne2k_pci pcnet rtl8139"
-    " virtio vmxnet3".split()
+    [
+        "e1000",
+        "e1000-82540em",
+        "e1000-82544gc",
+        "e1000-82545em",
+        "e1000e",
+        "i82551",
+        "i82557b",
+        "i82559er",
+        "ne2k_isa",
+        "ne2k_pci",
+        "pcnet",
+        "rtl8139",
+        "virtio",
+        "vmxnet3",
+    ]
 )
 
 # The name that the first part of an option has when it is written without one, and what PVE does where a part is absent.
@@ -44,7 +58,13 @@ _DEFAULT_KEYS = {
 }  # fmt: skip
 _WITHOUT_DEFAULT_KEY = frozenset(("audio", "cicustom", "ipconfig", "ivshmem", "smbios", "spice_enhancements"))
 _PART_DEFAULTS: t.Dict[str, t.Dict[str, str]] = {
-    "agent": {"enabled": "0", "freeze-fs": "1", "freeze-fs-on-backup": "1", "fstrim_cloned_disks": "0", "type": "virtio"},
+    "agent": {
+        "enabled": "0",
+        "freeze-fs": "1",
+        "freeze-fs-on-backup": "1",
+        "fstrim_cloned_disks": "0",
+        "type": "virtio",
+    },
     "cpu": {"hidden": "0"},
     "hostpci": {"rombar": "1", "pcie": "0", "x-vga": "0", "legacy-igd": "0"},
     "net": {"firewall": "0", "link_down": "0"},
@@ -58,9 +78,33 @@ _DRIVE_DEFAULTS = {
     "pre-enrolled-keys": "0", "version": "v1.2",
 }  # fmt: skip
 _BOOLEAN_PARTS = frozenset(
-    "enabled freeze-fs freeze-fs-on-backup fstrim_cloned_disks hidden rombar pcie x-vga legacy-igd firewall link_down usb3"
-    " direct-io expose-acl expose-xattr backup replicate iothread ssd ro shared snapshot scsiblock detect_zeroes"
-    " pre-enrolled-keys".split()
+    [
+        "enabled",
+        "freeze-fs",
+        "freeze-fs-on-backup",
+        "fstrim_cloned_disks",
+        "hidden",
+        "rombar",
+        "pcie",
+        "x-vga",
+        "legacy-igd",
+        "firewall",
+        "link_down",
+        "usb3",
+        "direct-io",
+        "expose-acl",
+        "expose-xattr",
+        "backup",
+        "replicate",
+        "iothread",
+        "ssd",
+        "ro",
+        "shared",
+        "snapshot",
+        "scsiblock",
+        "detect_zeroes",
+        "pre-enrolled-keys",
+    ]
 )
 # What PVE adds to a drive by itself, and what only says how it was made.
 _DRIVE_ADDED = frozenset(("file", "size", "format", "ms-cert", "import-from"))
@@ -68,7 +112,22 @@ _KEPT_PARTS = ("size", "format", "ms-cert", "media")
 _FIXED_DRIVES = frozenset(("efidisk0", "tpmstate0"))
 
 _BOOLEANS = frozenset(
-    "acpi allow-ksm autostart ciupgrade freeze keephugepages kvm localtime numa onboot protection reboot tablet tdf".split()
+    [
+        "acpi",
+        "allow-ksm",
+        "autostart",
+        "ciupgrade",
+        "freeze",
+        "keephugepages",
+        "kvm",
+        "localtime",
+        "numa",
+        "onboot",
+        "protection",
+        "reboot",
+        "tablet",
+        "tdf",
+    ]
 )
 _TOP_DEFAULTS = {
     "acpi": "1", "allow-ksm": "1", "autostart": "0", "bios": "seabios", "ciupgrade": "1", "cores": "1", "cpulimit": "0",
@@ -187,7 +246,9 @@ class Definition:
     @property
     def mark(self) -> Mark:
         """The mark that the VM has to carry."""
-        own = sorted((key for key, value in self.config.items() if value is not None and _OWNED.match(key)), key=natural)
+        own = sorted(
+            (key for key, value in self.config.items() if value is not None and _OWNED.match(key)), key=natural
+        )
         return Mark(self.name, self.fingerprint, tuple(own))
 
 
@@ -268,6 +329,16 @@ def definition(values: t.Mapping[str, t.Any]) -> Definition:
     )  # fmt: skip
 
 
+def absent_definition(vmid: int, name: t.Optional[str], node: t.Optional[str]) -> Definition:
+    """What is needed to remove a VM: its number, and its name and node if they are known."""
+    errors = [] if 100 <= vmid <= 999999999 else [f"vmid: {vmid!r} is no number from 100 to 999999999"]
+    if node and not _NODE.match(node):
+        errors.append(f"node: {node!r} is no name of a node")
+    if errors:
+        raise DefinitionError(errors)
+    return Definition(vmid=vmid, name=name or "", node=node or "", config={})
+
+
 def _text_or_none(value: t.Any) -> t.Optional[str]:
     return str(value) if value else None
 
@@ -323,7 +394,9 @@ def _check_devices(config: t.Mapping[str, t.Optional[str]], errors: t.List[str])
             seen[what] = key
     for key, text in config.items():
         if is_drive(key) and text is not None and "import-from" in parse_properties(text, "file"):
-            errors.append(f"config.{key}: use source.image instead of import-from, and write the size that the disk has to have")
+            errors.append(
+                f"config.{key}: use source.image instead of import-from, and write the size that the disk has to have"
+            )
 
 
 def _checked_source(values: t.Any, config: t.Mapping[str, t.Optional[str]], errors: t.List[str]) -> Source:
@@ -337,11 +410,15 @@ def _checked_source(values: t.Any, config: t.Mapping[str, t.Optional[str]], erro
     if "template" in given and "image" in given:
         errors.append("source: either template or image, not both")
     template = given.get("template")
-    if template is not None and (isinstance(template, bool) or not isinstance(template, int) or not 100 <= template <= 999999999):
+    if template is not None and (
+        isinstance(template, bool) or not isinstance(template, int) or not 100 <= template <= 999999999
+    ):
         errors.append(f"source.template: {template!r} is no number of a VM")
         template = None
     image = _text_or_none(given.get("image"))
-    if image is not None and not (_VOLUME_ID.match(image) or image.startswith("/")) or re.search(r"[,\s]", image or ""):
+    if (image is not None and not (_VOLUME_ID.match(image) or image.startswith("/"))) or re.search(
+        r"[,\s]", image or ""
+    ):
         errors.append(f"source.image: {image!r} is no volume such as local:import/debian-13.qcow2")
     disk = str(given.get("disk") or "scsi0")
     if image is not None:
@@ -365,7 +442,8 @@ def _parts(key: str, text: str) -> t.Dict[str, str]:
             result[name] = clean
     if kind == "hostpci" and "host" in result:
         result["host"] = ";".join(
-            part if re.match(r"[0-9a-f]{4,}:[0-9a-f]{2}:", part) else f"0000:{part}" for part in result["host"].lower().split(";")
+            part if re.match(r"[0-9a-f]{4,}:[0-9a-f]{2}:", part) else f"0000:{part}"
+            for part in result["host"].lower().split(";")
         )
     return result
 
@@ -378,7 +456,9 @@ def _net(text: str) -> t.Tuple[t.Dict[str, str], t.Optional[str]]:
         mac = parts.pop(model) or mac
         parts["model"] = model
     defaults = _PART_DEFAULTS["net"]
-    clean = {name: _WORDS.get(value.lower(), value) if name in _BOOLEAN_PARTS else value for name, value in parts.items()}
+    clean = {
+        name: _WORDS.get(value.lower(), value) if name in _BOOLEAN_PARTS else value for name, value in parts.items()
+    }
     return {name: value for name, value in clean.items() if defaults.get(name) != value}, mac.upper() if mac else None
 
 
@@ -586,10 +666,10 @@ def _compare_net(changes: Changes, key: str, text: str, before: t.Optional[str])
 def _compare_drive(changes: Changes, key: str, text: str, before: t.Optional[str]) -> None:
     want = parse_drive(text)
     have = parse_drive(before) if before is not None else None
-    if have is None or have.is_empty and not want.is_empty:
+    if have is None or (have.is_empty and not want.is_empty):
         changes.change(key, before, created_drive(key, text))
         return
-    if want.is_cloudinit and not have.is_cloudinit or (
+    if (want.is_cloudinit and not have.is_cloudinit) or (
         want.new_gib is None and not want.is_cloudinit and (want.storage, want.volume) != (have.storage, have.volume)
     ):
         changes.change(key, before, text)
@@ -681,7 +761,11 @@ def _compare_description(changes: Changes, wanted: Definition, before: t.Optiona
     said = plain_description(wanted.config.get("description"))
     if said and said not in words:
         words = f"{words}\n\n{said}" if words else said
-    elif mark is not None and (mark.vm, mark.fingerprint) == (target.vm, target.fingerprint) and mark.own in (None, target.own):
+    elif (
+        mark is not None
+        and (mark.vm, mark.fingerprint) == (target.vm, target.fingerprint)
+        and mark.own in (None, target.own)
+    ):
         return
     changes.change("description", before, with_mark(words, target))
 
@@ -697,9 +781,7 @@ def created_drive(key: str, text: str) -> str:
 def create_values(wanted: Definition) -> t.Dict[str, str]:
     """The parameters that make a VM without template."""
     values = {key: _sent(key, text) for key, text in wanted.config.items() if text is not None}
-    for key in values:
-        if is_drive(key):
-            values[key] = created_drive(key, values[key])
+    values.update({key: created_drive(key, text) for key, text in values.items() if is_drive(key)})
     source = wanted.source
     if source.image is not None:
         drive = parse_drive(values[source.disk])

@@ -1,0 +1,163 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: proxmox_cluster_info
+short_description: Read what has to be known of a Proxmox VE cluster before it is changed
+version_added: 0.1.0
+author:
+  - Knaster contributors (@knaster)
+description:
+  - Reads nodes, storages with their free room, bridges, virtual machines, resource mappings and the privileges of the
+    user or token in few calls, so that everything that is in the way of a run is known before its first change.
+  - Virtual machines with the tag of this collection are looked into for its mark and their passed-through devices.
+  - A node that can not be reached is reported, and does not keep the others from being read.
+options:
+  nodes:
+    description:
+      - The nodes whose storages and bridges are read. Without any it is all nodes of the cluster.
+    type: list
+    elements: str
+    default: []
+  vmids:
+    description:
+      - Numbers of virtual machines that are looked into although they do not carry the tag.
+    type: list
+    elements: int
+    default: []
+  content:
+    description:
+      - The kinds of content to list of the storages that may hold them, such as V(import) or V(iso). Without any no
+        storage is listed.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - knaster.inventory._attributes
+  - knaster.inventory._attributes.info_module
+  - knaster.inventory._proxmox
+  - knaster.inventory._proxmox.actiongroup_proxmox
+seealso:
+  - module: knaster.inventory.proxmox_pci_info
+    description: Reads the cards of the nodes.
+"""
+
+EXAMPLES = r"""
+- name: Read the cluster and the images that it has
+  knaster.inventory.proxmox_cluster_info:
+    api_host: pve-1.example.com
+    api_user: automation@pve
+    api_token_id: knaster
+    api_token_secret: "{{ vault_pve_token }}"
+    content: [import]
+  register: cluster
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+version:
+  description: The version of Proxmox VE.
+  returned: success
+  type: str
+  sample: 9.1.9
+nodes:
+  description:
+    - The nodes, each with C(node), C(status), C(cpus), C(memory_mib) and C(error), which is V(null) where it was read.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"node": "pve-1", "status": "online", "cpus": 16, "memory_mib": 65536, "error": null}]
+unreachable:
+  description: The nodes that could not be read.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+storages:
+  description:
+    - The storages of each node, each with C(node), C(storage), C(type), C(content), C(shared), C(active), C(total_gib),
+      C(free_gib) and C(volumes), which is V(null) unless its content was listed.
+    - A volume has C(volid), C(content), C(size_gib) and C(vmid).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+bridges:
+  description: The bridges of each node, each with C(node), C(bridge) and C(active).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"node": "pve-1", "bridge": "vmbr0", "active": true}]
+vms:
+  description:
+    - The virtual machines and containers of the cluster, each with C(vmid), C(kind), which is V(qemu) or V(lxc), C(name),
+      C(node), C(status), C(template), C(tags) and C(memory_mib).
+    - C(mark) has C(vm) and C(fingerprint) of the definition where the machine carries the mark of this collection, and
+      C(hostpci) its passed-through devices with C(key), C(value) and C(pending). Both are V(null) where it was not
+      looked into.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+mappings:
+  description:
+    - All resource mappings, each with C(id), C(description) and C(entries). An entry has C(node), C(path), C(pci_id),
+      C(subsystem_id) and C(iommu_group).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+privileges:
+  description: What the user or token may do, as a list of privileges for each path.
+  returned: success
+  type: dict
+  sample: {"/vms": ["VM.Allocate", "VM.Audit"]}
+status:
+  description: The HTTP status of the call that failed, where one did.
+  returned: failure
+  type: int
+  sample: 403
+path:
+  description: The path of the call that failed, where one did.
+  returned: failure
+  type: str
+  sample: /nodes/pve-1/qemu
+errors:
+  description: What PVE said of single parameters.
+  returned: failure
+  type: list
+  elements: str
+  sample: []
+"""
+
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import PveError
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_cluster import read_cluster
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_module import fail, make_client, make_module
+
+
+def main() -> None:
+    module = make_module(
+        {
+            "nodes": {"type": "list", "elements": "str", "default": []},
+            "vmids": {"type": "list", "elements": "int", "default": []},
+            "content": {"type": "list", "elements": "str", "default": []},
+        }
+    )
+    params = module.params
+    try:
+        result = read_cluster(
+            make_client(module), nodes=params["nodes"], vmids=params["vmids"], content=params["content"]
+        )
+    except PveError as exc:
+        fail(module, exc)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()
