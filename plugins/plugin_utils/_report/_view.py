@@ -85,10 +85,11 @@ def make_view(
         "off": plan.get("off") or [],
         "changes": None if previous is None else _split(_changes(plan, previous)),
         "losses": None if losses is None else _losses(ordered, losses),
-        "idle": [_idle(one) for one in summary["idle_replicas"]],
-        "stale": summary["stale"],
-        "unknown": summary["unknown"],
-        "simulated": summary["simulated"],
+        "idle": _split([_idle(one) for one in summary["idle_replicas"]]),
+        "stale": _split(summary["stale"]),
+        "unknown": _split(summary["unknown"]),
+        "simulated": _split(summary["simulated"]),
+        "observed": any(summary["replicas"].values()),
         "inputs": plan.get("inputs") or {},
         "table": _table(ordered, plan, placed),
         "bar_states": BAR_STATES,
@@ -106,7 +107,8 @@ def _searchable(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any])
 
 def _split(rows: list[t.Any]) -> dict[str, t.Any]:
     """The first rows, and the rest where it is more than a few."""
-    return {"first": rows, "rest": []} if len(rows) <= _SHOWN + 3 else {"first": rows[:_SHOWN], "rest": rows[_SHOWN:]}
+    shown = len(rows) if len(rows) <= _SHOWN + 3 else _SHOWN
+    return {"first": rows[:shown], "rest": rows[shown:], "total": len(rows)}
 
 
 def _card_totals(summary: Mapping[str, t.Any]) -> dict[str, int]:

@@ -17,6 +17,8 @@ const STATE_TEXT = { used: "in use", free: "free", foreign: "held by others", un
 const BAR = ["used", "broken", "free", "foreign", "unhealthy", "unknown"];
 const HATCHED = new Set(["foreign", "unhealthy", "unknown", "broken"]);
 const SIGNS = { failed: "!", starting: "\u2026", draining: "\u2193" };
+/* Pixels of a percent of the narrowest tile. */
+const WIDE = 2.5;
 const CHUNK = 48;
 /* Up to so many nodes are drawn without being asked for. */
 const OPEN = 120;
@@ -175,64 +177,67 @@ function cardText(card) {
   for (const at of card[CARD.live] || []) parts.push(`${DATA.live[at][LIVE.id]} ${DATA.live[at][LIVE.state]}`);
   return parts.join(", ");
 }
-/* Cards of the same owner, or of the same state without one, side by side. */
-function runsOf(node, key) {
-  const runs = [];
+/* Cards of one replica side by side are one block: what belongs together looks so. */
+function blocksOf(node, matched) {
+  const blocks = [];
   cardsOf(node).forEach((card, at) => {
-    const work = workOf(card);
-    const own = work.length ? work.map((one) => one[key]).join(" + ") : stateOf(card);
-    const last = runs[runs.length - 1];
-    if (last && last.own === own && last.state === stateOf(card)) last.cards.push(at);
-    else runs.push({ own, state: stateOf(card), work, cards: [at] });
+    const own = (card[CARD.by] || []).join(" ");
+    const dim = Boolean(matched && !matched[at]);
+    const last = blocks[blocks.length - 1];
+    if (own && last && last.own === own && last.state === stateOf(card) && last.dim === dim) last.cards.push(card);
+    else blocks.push({ own, state: stateOf(card), dim, cards: [card] });
   });
-  return runs;
+  return blocks;
 }
 function strip(node, small, matched) {
   const height = small ? 12 : 24;
-  const cards = cardsOf(node);
-  const made = svg("svg", { class: "strip", role: "img", width: "100%", height, "aria-label": stripText(node) });
+  const made = svg("svg", { class: "strip", role: "img", width: "100%", height, "aria-label": `${plural(cardsOf(node).length, "card")}: ${caption(node, true)}` });
   const gap = small ? 0.9 : 0.7;
+  const percent = (value) => `${value.toFixed(2)}%`;
   const scale = 100 / widest;
-  const at = [];
   let x = 0;
-  cards.forEach((card, place) => {
-    const width = unitOf(card) * scale;
-    at.push({ x, width: width - gap });
-    const state = stateOf(card);
-    const shape = { x: `${x.toFixed(2)}%`, y: 1, width: `${(width - gap).toFixed(2)}%`, height: height - 2, rx: small ? 1.5 : 3 };
-    const group = svg("g", matched && !matched[place] ? { class: "dim" } : {});
-    group.append(svg("title", {}, cardText(card)), svg("rect", { ...shape, class: `fill ${state === "broken" ? "used" : state}` }));
+  let told = true;
+  for (const { state, dim, cards } of blocksOf(node, matched)) {
+    const widths = cards.map((card) => unitOf(card) * scale);
+    const width = widths.reduce((sum, each) => sum + each, 0) - gap;
+    const shape = { x: percent(x), y: 1, width: percent(width), height: height - 2, rx: small ? 1.5 : 3 };
+    const group = svg("g", dim ? { class: "dim" } : {});
+    group.append(svg("title", {}, cards.map(cardText).join("\n")), svg("rect", { ...shape, class: `fill ${state === "broken" ? "used" : state}` }));
     if (HATCHED.has(state)) group.append(svg("rect", { ...shape, class: `over ${state}` }));
-    const sign = (card[CARD.live] || []).map((one) => SIGNS[DATA.live[one][LIVE.state]]).find(Boolean);
-    if (sign && !small) group.append(svg("text", { class: "sign", x: `${(x + width - gap - 0.6).toFixed(2)}%`, y: 10, "text-anchor": "end" }, sign));
-    made.append(group);
-    x += width;
-  });
-  if (!small) {
-    for (const run of runsOf(node, WORK.base)) {
-      if (!["used", "broken", "free"].includes(run.state)) continue;
-      const first = at[run.cards[0]];
-      const last = at[run.cards[run.cards.length - 1]];
-      const width = last.x + last.width - first.x;
-      const text = run.state === "free" ? "free" : run.own;
-      /* The narrowest tile is some 280 px wide. */
-      if (text.length * 6.4 + 8 > width * 2.8) continue;
-      made.append(svg("text", { class: `label ${run.state}`, x: `${(first.x + width / 2).toFixed(2)}%`, y: 16, "text-anchor": "middle", "aria-hidden": "true" }, text));
+    let edge = x;
+    cards.forEach((card, at) => {
+      edge += widths[at];
+      if (at < cards.length - 1) {
+        const notch = { class: "notch", x1: percent(edge - gap / 2), x2: percent(edge - gap / 2) };
+        group.append(svg("line", { ...notch, y1: 1, y2: small ? 4 : 6 }), svg("line", { ...notch, y1: height - (small ? 4 : 6), y2: height - 1 }));
+      }
+      const sign = (card[CARD.live] || []).map((one) => SIGNS[DATA.live[one][LIVE.state]]).find(Boolean);
+      if (sign && !small) group.append(svg("text", { class: "sign", x: percent(edge - gap - 0.8), y: 11, "text-anchor": "end" }, sign));
+    });
+    const name = workOf(cards[0]).map((one) => one[WORK.name]).join(" + ");
+    const room = Math.floor((width * WIDE - 10) / 6.3);
+    if (!small && name && (name.length <= room || room >= 10)) {
+      const text = name.length <= room ? name : `${name.slice(0, room - 1)}\u2026`;
+      group.append(svg("text", { class: `label ${state}`, x: percent(x + width / 2), y: 16, "text-anchor": "middle", "aria-hidden": "true" }, text));
     }
+    told = told && (state === "free" || (name && name.length <= room));
+    made.append(group);
+    x += width + gap;
   }
-  return made;
+  const text = caption(node, false);
+  const beside = told || text.length * 6.2 + 14 <= (100 - x) * WIDE;
+  if (beside && text && !told && !small) made.append(svg("text", { class: "beside", x: percent(x + 1.5), y: 16, "aria-hidden": "true" }, text));
+  return { made, beside };
 }
-function stripText(node) {
-  return `${plural(cardsOf(node).length, "card")}: ${caption(node)}`;
-}
-function caption(node) {
+/* Who has the cards of a node; free ones are counted at its name. */
+function caption(node, free) {
   const parts = [];
   const owners = new Map();
   const others = new Map();
   for (const card of cardsOf(node)) {
     const work = workOf(card).map((one) => one[WORK.name]).join(" + ");
     if (work) owners.set(work, (owners.get(work) || 0) + 1);
-    else {
+    else if (free || stateOf(card) !== "free") {
       const text = stateOf(card) === "foreign" && card[CARD.holder] ? card[CARD.holder] : STATE_TEXT[stateOf(card)];
       others.set(text, (others.get(text) || 0) + 1);
     }
@@ -242,11 +247,16 @@ function caption(node) {
   for (const [text, count] of others) parts.push(`${count} ${text}`);
   return parts.join(", ");
 }
+/* A class with its size, where its name does not say it. */
+function kindText(kind) {
+  const name = kind[KIND.cls] || kind[KIND.name] || "unknown class";
+  return known(kind[KIND.gb]) && !name.includes(`${kind[KIND.gb]}gb`) ? `${name} ${kind[KIND.gb]} GB` : name;
+}
 function classText(node) {
   const kinds = new Map();
   for (const card of cardsOf(node)) {
     const kind = kindOf(card);
-    const text = `${kind[KIND.cls] || "unknown class"}${known(kind[KIND.gb]) && !String(kind[KIND.cls]).includes(`${kind[KIND.gb]}gb`) ? ` ${kind[KIND.gb]} GB` : ""}`;
+    const text = kindText(kind);
     kinds.set(text, (kinds.get(text) || 0) + 1);
   }
   return [...kinds].map(([text, count]) => (count > 1 ? `${count} \u00d7 ${text}` : text)).join(", ");
@@ -262,13 +272,18 @@ function tile(at, result) {
   if (failed) head.append(el("span", { class: "tag error" }, `${failed} failed`));
   const broken = cards.filter((card) => ["unhealthy", "broken"].includes(stateOf(card))).length;
   if (broken && !small) head.append(el("span", { class: "tag error" }, `${broken} broken`));
-  head.append(el("span", { class: "n-class" }, bdi(classText(node))));
+  const none = node[NODE.cards] ? "no cards" : "cards not known";
+  if (!small || !cards.length) head.append(el("span", { class: "n-class" }, bdi(classText(node) || none)));
   if (free) head.append(el("span", { class: "n-free" }, `${free} free`));
   const summary = el("summary", null, head);
-  if (cards.length) summary.append(strip(node, small, result && result.cards));
-  else summary.append(el("span", { class: "none", style: null }, node[NODE.cards] ? (node[NODE.cpuWork] ? "" : "no cards") : "cards not known"));
-  const text = caption(node);
-  if (text) summary.append(el("span", { class: "n-caption" }, bdi(text)));
+  let beside = false;
+  if (cards.length) {
+    const drawn = strip(node, small, result && result.cards);
+    beside = drawn.beside;
+    summary.append(drawn.made);
+  }
+  const text = caption(node, false);
+  if (text && !beside) summary.append(el("span", { class: "n-caption" }, bdi(text)));
   const details = el("details", { class: "node", "data-node": at }, summary);
   const item = el("li", { class: "tile" }, details);
   details.addEventListener("toggle", () => {
@@ -287,7 +302,7 @@ function tile(at, result) {
 function table(heads, rows, label) {
   const head = el("tr", null, ...heads.map((text) => el("th", { scope: "col" }, text)));
   const body = rows.map((cells) => el("tr", null, ...cells.map((cell, at) => {
-    const made = el(at ? "td" : "th", at ? { "data-label": heads[at] } : { scope: "row" });
+    const made = el(at ? "td" : "th", at ? { "data-label": heads[at] } : { scope: "row", "data-label": heads[0] === "Card" ? "Card" : null });
     if (cell instanceof Node) made.append(cell);
     else made.append(known(cell) && cell !== "" ? bdi(cell) : el("span", { class: "muted" }, "-"));
     return made;
@@ -295,13 +310,22 @@ function table(heads, rows, label) {
   const made = el("table", { class: "stack" }, el("caption", { class: "sr" }, label), el("thead", null, head), el("tbody", null, ...body));
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, made);
 }
+/* 0-7 for a run of indices. */
+function spans(indices) {
+  const runs = [];
+  for (const index of indices) {
+    const last = runs[runs.length - 1];
+    if (last && last[1] === index - 1) last[1] = index;
+    else runs.push([index, index]);
+  }
+  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
+}
 function models(at) {
-  const names = known(at) ? DATA.lists[at] : null;
-  if (!names) return null;
+  const names = DATA.lists[at];
   if (!names.length) return el("span", { class: "muted" }, "none");
-  const shown = names.slice(0, 3).map((name) => el("span", { class: "part" }, bdi(name)));
-  if (names.length <= 3) return el("span", null, ...shown);
-  return el("span", null, ...shown, el("details", { class: "inline" }, el("summary", null, `${names.length - 3} more`), ...names.slice(3).map((name) => el("span", { class: "part" }, bdi(name)))));
+  const shown = names.slice(0, 8).map((name) => el("span", { class: "part" }, bdi(name)));
+  if (names.length <= 10) return el("span", null, ...shown);
+  return el("span", null, ...shown, el("details", { class: "inline" }, el("summary", null, `${names.length - 8} more`), ...names.slice(8).map((name) => el("span", { class: "part" }, bdi(name)))));
 }
 const gb = (mib) => (known(mib) ? `${number(Math.round(mib / 102.4) / 10)} GB` : null);
 function duration(seconds) {
@@ -333,23 +357,26 @@ function nodeBody(at) {
   if (node[NODE.notes]) body.append(el("h4", null, "Notes"), el("ul", { class: "plain" }, ...node[NODE.notes].map((note) => el("li", null, bdi(note)))));
   const cards = cardsOf(node);
   if (cards.length) {
-    const fitting = cards.some((card) => known(card[CARD.fits]) || workOf(card).some((one) => known(one[WORK.fits])));
-    const heads = ["Card", "Class", "State", "Who", "Why", ...(fitting ? ["Models that fit"] : []), "Compute", "Driver", "Address, UUID"];
-    body.append(el("h4", null, "Cards"), table(heads, cards.map((card) => {
+    body.append(el("h4", null, "Cards"), table(["Card", "Class", "State", "Who", "Compute", "Driver", "Address", "UUID"], cards.map((card) => {
       const kind = kindOf(card);
-      const work = workOf(card);
-      const state = stateOf(card);
       return [
-        card[CARD.index],
-        `${kind[KIND.cls] || kind[KIND.name] || "unknown"}${known(kind[KIND.gb]) ? ` ${kind[KIND.gb]} GB` : ""}`,
-        `${STATE_TEXT[state]}${card[CARD.health] ? `: ${card[CARD.health]}` : ""}`,
-        work.map((one) => one[WORK.name]).join(", ") || card[CARD.holder],
-        work.map((one) => (one[WORK.risk] ? `at risk (${one[WORK.risk]}): ` : "") + (one[WORK.why] || "")).join("; "),
-        ...(fitting ? [models(known(card[CARD.fits]) ? card[CARD.fits] : (work[0] || [])[WORK.fits])] : []),
-        kind[KIND.cap], kind[KIND.driver],
-        el("span", { class: "mono" }, [card[CARD.pci], card[CARD.uuid]].filter(Boolean).join(" ")),
+        card[CARD.index], kindText(kind),
+        `${STATE_TEXT[stateOf(card)]}${card[CARD.health] ? `: ${card[CARD.health]}` : ""}`,
+        workOf(card).map((one) => one[WORK.name] + (one[WORK.risk] ? ` (at risk: ${one[WORK.risk]})` : "")).join(", ") || card[CARD.holder],
+        known(kind[KIND.cap]) ? (Number.isInteger(kind[KIND.cap]) ? `${kind[KIND.cap]}.0` : kind[KIND.cap]) : null, kind[KIND.driver],
+        known(card[CARD.pci]) ? el("span", { class: "mono" }, bdi(card[CARD.pci])) : null, known(card[CARD.uuid]) ? el("span", { class: "mono" }, bdi(card[CARD.uuid])) : null,
       ];
     }), `Cards of ${node[NODE.name]}`));
+    const fitting = new Map();
+    for (const card of cards) {
+      const list = known(card[CARD.fits]) ? card[CARD.fits] : (workOf(card)[0] || [])[WORK.fits];
+      if (known(list)) fitting.set(list, [...(fitting.get(list) || []), card[CARD.index]]);
+    }
+    if (fitting.size) {
+      const rows = el("dl", { class: "facts" });
+      for (const [list, indices] of fitting) fact(rows, `card${indices.length === 1 ? "" : "s"} ${spans(indices)}`, models(list));
+      body.append(el("h4", null, "Models that fit one card"), rows);
+    }
   }
   const work = [...new Set([...(node[NODE.cpuWork] || []), ...cards.flatMap((card) => card[CARD.by] || [])])].map((one) => DATA.placed[one]);
   if (work.length) {
@@ -457,7 +484,7 @@ function openNode(name) {
     if (group.drawn <= place) fillGroup(group, true);
     const details = group.list.children[place].firstElementChild;
     details.open = true;
-    details.scrollIntoView({ block: "nearest" });
+    details.scrollIntoView();
     return;
   }
 }
@@ -571,7 +598,7 @@ function start() {
   Object.assign(asked, defaults);
   readHash();
   showAsked();
-  for (const id of ["tools", "found", "theme"]) byId(id).hidden = false;
+  for (const id of nodes.length > 1 ? ["tools", "found", "theme"] : ["theme"]) byId(id).hidden = false;
   byId("tools").addEventListener("submit", (event) => event.preventDefault());
   for (const [id, key] of [["q", "q"], ["f-state", "state"], ["f-class", "class"], ["f-what", "what"], ["by", "by"], ["size", "size"]]) {
     byId(id).addEventListener("input", () => {
@@ -607,6 +634,8 @@ function start() {
   const node = asked.node;
   apply();
   if (node) openNode(node);
+  /* One machine is the whole picture. */
+  if (nodes.length === 1) for (const details of document.querySelectorAll("details.node")) details.open = true;
 }
 
 function theme() {
