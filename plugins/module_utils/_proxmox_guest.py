@@ -107,7 +107,13 @@ class _Plan:
     before: t.Dict[str, t.Any] = field(default_factory=dict)
     after: t.Dict[str, t.Any] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
+    later: t.List[t.Dict[str, str]] = field(default_factory=list)
     stops: bool = False
+
+    @property
+    def told(self) -> t.List[t.Dict[str, str]]:
+        """The steps, and those that follow when they are done."""
+        return [{"action": step.action, "text": step.text} for step in self.steps] + self.later
 
     @property
     def signature(self) -> t.List[str]:
@@ -131,6 +137,7 @@ class _Run:
         self.template_node: t.Optional[str] = None
         self.inherited: t.Optional[t.FrozenSet[str]] = None
         self.warnings: t.List[str] = []
+        self.checked = False
 
     @property
     def path(self) -> str:
@@ -148,7 +155,10 @@ class _Run:
             seen = self._look(locate=not number or lost > 0)
             plan = self._plan(seen)
             first = first or plan
-            if self.options.check_mode or not plan.steps:
+            if self.options.check_mode:
+                self._foretell_mappings(plan)
+                break
+            if not plan.steps:
                 break
             if plan.signature == done:
                 raise PveError(
@@ -300,7 +310,16 @@ class _Run:
         if seen is None:
             return self._plan_create()
         if seen.lock in _MAKING:  # only in check mode, which does not wait
-            return _Plan()
+            plan = _Plan()
+            plan.changes.attention.append(
+                {
+                    "code": "being_made",
+                    "key": "lock",
+                    "text": f"It is locked ({seen.lock}), so it is being made or was left half-made",
+                    "remedy": "A run without check mode waits for it, and says what to do if it was left",
+                }
+            )
+            return plan
         self._refuse_foreign(seen)
         if seen.config.get("template"):
             raise PveError(f"{self.title} is a template now. Remove it or choose another vmid")
@@ -324,8 +343,10 @@ class _Run:
                 _Step("clone", f"clone template {template} to {self.title} on {wanted.node}", self._clone)
             )
         else:
-            plan.steps.append(_Step("create", f"create {self.title} on {wanted.node}", self._create))
+            source = f" from {wanted.source.image}" if wanted.source.image else ""
+            plan.steps.append(_Step("create", f"create {self.title} on {wanted.node}{source}", self._create))
         if self.options.started:
+            plan.later.append({"action": "start", "text": f"start {self.title}"})
             plan.after["status"] = "running"
         return plan
 
@@ -387,14 +408,25 @@ class _Run:
             self.inherited = frozenset(map(str, config if isinstance(config, dict) else {}))
         return self.inherited
 
+    def _needs_mappings(self, plan: _Plan) -> bool:
+        return bool(plan.changes.devices) or any(step.action in ("create", "clone", "start") for step in plan.steps)
+
+    def _foretell_mappings(self, plan: _Plan) -> None:
+        """In check mode a mapping may be missing because the tasks before only said that they would make it."""
+        if self._needs_mappings(plan):
+            plan.changes.attention.extend(
+                {"code": "mapping", "key": problem.split(":")[0], "text": problem, "remedy": "Make the mapping first"}
+                for problem in mapping_problems(self.api, self.wanted)
+            )
+
     def _check_mappings(self, plan: _Plan) -> None:
         """PVE only looks at a mapping when the VM starts, and then the VM is there without being of use."""
-        starts = any(step.action in ("create", "clone", "start") for step in plan.steps)
-        if not (starts or plan.changes.devices):
+        if self.checked or not self._needs_mappings(plan):
             return
         problems = mapping_problems(self.api, self.wanted)
         if problems:
             raise PveError(f"{self.title}: {'; '.join(problems)}")
+        self.checked = True
 
     # ---- doing
 
@@ -470,7 +502,7 @@ class _Run:
             "node": seen.node if seen is not None else self.wanted.node or None,
             "exists": seen is not None,
             "vm_status": None if seen is None else "running" if seen.running else "stopped",
-            "actions": [{"action": step.action, "text": step.text} for step in first.steps],
+            "actions": first.told,
             "pending": waiting,
             "restart_needed": restart,
             "foreign_additions": last.changes.foreign if not self.options.strict or self.options.check_mode else [],

@@ -32,23 +32,11 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)\Z")
 _NEW_VOLUME = re.compile(r"(\d+(?:\.\d+)?)\Z")
 _VOLUME_ID = re.compile(r"[a-zA-Z][a-zA-Z0-9._-]*:\S+\Z")
 _NET_MODELS = frozenset(
-    [
-        "e1000",
-        "e1000-82540em",
-        "e1000-82544gc",
-        "e1000-82545em",
-        "e1000e",
-        "i82551",
-        "i82557b",
-        "i82559er",
-        "ne2k_isa",
-        "ne2k_pci",
-        "pcnet",
-        "rtl8139",
-        "virtio",
-        "vmxnet3",
-    ]
-)
+    (
+        "e1000", "e1000-82540em", "e1000-82544gc", "e1000-82545em", "e1000e", "i82551", "i82557b", "i82559er",
+        "ne2k_isa", "ne2k_pci", "pcnet", "rtl8139", "virtio", "vmxnet3",
+    )
+)  # fmt: skip
 
 # The name that the first part of an option has when it is written without one, and what PVE does where a part is absent.
 _DEFAULT_KEYS = {
@@ -78,57 +66,23 @@ _DRIVE_DEFAULTS = {
     "pre-enrolled-keys": "0", "version": "v1.2",
 }  # fmt: skip
 _BOOLEAN_PARTS = frozenset(
-    [
-        "enabled",
-        "freeze-fs",
-        "freeze-fs-on-backup",
-        "fstrim_cloned_disks",
-        "hidden",
-        "rombar",
-        "pcie",
-        "x-vga",
-        "legacy-igd",
-        "firewall",
-        "link_down",
-        "usb3",
-        "direct-io",
-        "expose-acl",
-        "expose-xattr",
-        "backup",
-        "replicate",
-        "iothread",
-        "ssd",
-        "ro",
-        "shared",
-        "snapshot",
-        "scsiblock",
-        "detect_zeroes",
-        "pre-enrolled-keys",
-    ]
-)
+    (
+        "enabled", "freeze-fs", "freeze-fs-on-backup", "fstrim_cloned_disks", "hidden", "rombar", "pcie", "x-vga",
+        "legacy-igd", "firewall", "link_down", "usb3", "direct-io", "expose-acl", "expose-xattr", "backup", "replicate",
+        "iothread", "ssd", "ro", "shared", "snapshot", "scsiblock", "detect_zeroes", "pre-enrolled-keys",
+    )
+)  # fmt: skip
 # What PVE adds to a drive by itself, and what only says how it was made.
 _DRIVE_ADDED = frozenset(("file", "size", "format", "ms-cert", "import-from"))
 _KEPT_PARTS = ("size", "format", "ms-cert", "media")
 _FIXED_DRIVES = frozenset(("efidisk0", "tpmstate0"))
 
 _BOOLEANS = frozenset(
-    [
-        "acpi",
-        "allow-ksm",
-        "autostart",
-        "ciupgrade",
-        "freeze",
-        "keephugepages",
-        "kvm",
-        "localtime",
-        "numa",
-        "onboot",
-        "protection",
-        "reboot",
-        "tablet",
-        "tdf",
-    ]
-)
+    (
+        "acpi", "allow-ksm", "autostart", "ciupgrade", "freeze", "keephugepages", "kvm", "localtime", "numa", "onboot",
+        "protection", "reboot", "tablet", "tdf",
+    )
+)  # fmt: skip
 _TOP_DEFAULTS = {
     "acpi": "1", "allow-ksm": "1", "autostart": "0", "bios": "seabios", "ciupgrade": "1", "cores": "1", "cpulimit": "0",
     "freeze": "0", "keephugepages": "0", "kvm": "1", "localtime": "0", "memory": "512", "numa": "0", "onboot": "0",
