@@ -18,6 +18,23 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._opti
     find_plan_errors,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._commands import (
+    command_documents,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._gateways import (
+    GatewayError,
+    make_gateway,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
+    find_document_errors,
+    find_option_errors,
+    vm_definitions_of,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._prometheus import (
+    find_window_errors,
+    make_rules,
+    make_targets,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._slots import (
     SlotError,
     make_slots,
@@ -37,6 +54,7 @@ def slot_documents(
     except TypeError as exc:
         raise AnsibleFilterError(f"The slots can not be told: {exc}") from exc
     errors = find_plan_errors(document, "plan")
+    machines = vm_definitions_of(machines, errors, "vms")
     if not isinstance(lists, dict):
         errors.append("catalog: expected the lists that the lookup knaster.inventory.catalog returns.")
         lists = {}
@@ -58,6 +76,43 @@ def slot_documents(
         raise AnsibleFilterError(_message("The slots can not be told", exc.errors)) from exc
 
 
+def gateway_config(slots: t.Any, format: str = "litellm", *, api_key_env: str = "", vm: str = "") -> dict[str, t.Any]:  # noqa: A002
+    documents = _checked(slots, "The gateway can not be configured", find_option_errors({}, api_key_env))
+    try:
+        return make_gateway(documents, format, api_key_env=api_key_env, vm=vm)
+    except GatewayError as exc:
+        raise AnsibleFilterError(_message("The gateway can not be configured", exc.errors)) from exc
+
+
+def prometheus_targets(slots: t.Any) -> list[dict[str, t.Any]]:
+    return make_targets(_checked(slots, "The targets can not be told"))
+
+
+def prometheus_rules(slots: t.Any, window: str = "5m") -> dict[str, t.Any]:
+    return make_rules(_checked(slots, "The rules can not be made", find_window_errors(window)), window=window)
+
+
+def engine_commands(slots: t.Any, images: t.Any = None, *, api_keys: bool = False) -> list[dict[str, t.Any]]:
+    what = "The start commands can not be told"
+    try:
+        named = to_plain(images, "images") or {}
+    except TypeError as exc:
+        raise AnsibleFilterError(f"{what}: {exc}") from exc
+    documents = _checked(slots, what, find_option_errors(named, ""))
+    return command_documents(documents, images=named, api_keys=bool(api_keys))
+
+
+def _checked(slots: t.Any, what: str, errors: Sequence[str] = ()) -> list[dict[str, t.Any]]:
+    try:
+        documents = to_plain(slots, "slots")
+    except TypeError as exc:
+        raise AnsibleFilterError(f"{what}: {exc}") from exc
+    errors = [*errors, *find_document_errors(documents)]
+    if errors:
+        raise AnsibleFilterError(_message(what, errors))
+    return t.cast("list[dict[str, t.Any]]", documents)
+
+
 def _message(what: str, errors: Sequence[str]) -> str:
     if len(errors) == 1:
         return f"{what}: {errors[0]}"
@@ -68,4 +123,10 @@ class FilterModule:
     """Slots, and what others need to use them."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        return {"slot_documents": slot_documents}
+        return {
+            "slot_documents": slot_documents,
+            "gateway_config": gateway_config,
+            "prometheus_targets": prometheus_targets,
+            "prometheus_rules": prometheus_rules,
+            "engine_commands": engine_commands,
+        }

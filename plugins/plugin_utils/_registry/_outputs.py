@@ -36,8 +36,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._comma
     folder,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._gateways import (
-    LITELLM,
-    LLAMA_SWAP,
+    FORMATS,
     GatewayError,
     make_gateway,
 )
@@ -200,11 +199,8 @@ def make_outputs(
     :param prune: also remove what the collection wrote for slots that are gone
     :raises InputError: with everything that is wrong
     """
-    errors = find_document_errors(slots)
-    if api_key_env and not ENV_NAME.fullmatch(api_key_env):
-        errors.append(f"api_key_env: {api_key_env!r} is not the name of a variable; write letters, digits and _")
-    if not all(isinstance(image, str) and image for image in (images or {}).values()):
-        errors.append("images: expected the name of an image for each engine")
+    images = images or {}
+    errors = [*find_document_errors(slots), *find_option_errors(images, api_key_env)]
     if errors:
         raise InputError(errors)
     made = Outputs(slots=slots)
@@ -214,13 +210,7 @@ def make_outputs(
         head = {key: slot[key] for key in ("version", "managed_by")}
         made.after[path], ours[path] = dump_document({**head, **slot}), _SLOT_MARK
     if where.gateway is not None:
-        for form in (LITELLM, LLAMA_SWAP):
-            try:
-                config = make_gateway(slots, form, api_key_env=api_key_env)
-            except GatewayError as exc:
-                errors += exc.errors
-            else:
-                made.after[where.gateway / f"{form}.yaml"] = dump_document(config)
+        made.after |= _gateway_files(slots, where.gateway, api_key_env, errors)
     if where.prometheus is not None:
         made.after[where.prometheus / "targets.json"] = json.dumps(make_targets(slots), indent=1) + "\n"
         made.after[where.prometheus / "rules.yml"] = dump_document(make_rules(slots))
@@ -239,6 +229,29 @@ def make_outputs(
     if prune:
         made.removed = dict(_gone(where, made.after))
     return made
+
+
+def _gateway_files(slots: Documents, directory: Path, api_key_env: str, errors: list[str]) -> dict[Path, str]:
+    found = {}
+    for form in FORMATS:
+        try:
+            found[directory / f"{form}.yaml"] = dump_document(make_gateway(slots, form, api_key_env=api_key_env))
+        except GatewayError as exc:
+            errors += exc.errors
+    return found
+
+
+def find_option_errors(images: Mapping[str, t.Any], api_key_env: str) -> list[str]:
+    """Return what is wrong with the names of images and with that of the variable with the key."""
+    errors = []
+    if api_key_env and not ENV_NAME.fullmatch(api_key_env):
+        errors.append(f"api_key_env: {api_key_env!r} is not the name of a variable; write letters, digits and _")
+    errors += [
+        f"images: {engine}: expected the name of an image"
+        for engine, image in images.items()
+        if not isinstance(image, str) or not image
+    ]
+    return errors
 
 
 def find_document_errors(slots: t.Any) -> list[str]:

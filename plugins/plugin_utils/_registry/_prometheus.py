@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import (
@@ -19,6 +20,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+_WINDOW = re.compile(r"[1-9][0-9]{0,5}[smhd]", re.ASCII)
 
 _LABELS = ("role", "node", "fabric", "engine", "slot", "kind", "routing_profile")
 
@@ -58,6 +61,13 @@ def make_targets(slots: Iterable[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]
             labels["simulated"] = "true"
         found.append({"targets": [str(slot["endpoint"]).removeprefix("http://")], "labels": labels})
     return found
+
+
+def find_window_errors(window: t.Any) -> list[str]:
+    """Return what is wrong with a window of time."""
+    if isinstance(window, str) and _WINDOW.fullmatch(window):
+        return []
+    return [f"window: {window!r} is not a duration of Prometheus, such as 5m"]
 
 
 def make_rules(slots: Iterable[Mapping[str, t.Any]], *, window: str = "5m") -> dict[str, t.Any]:
