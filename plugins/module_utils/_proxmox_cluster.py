@@ -70,6 +70,7 @@ def _guest_plain(guest: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
         "name": guest.get("name"),
         "node": guest.get("node"),
         "status": guest.get("status"),
+        "lock": guest.get("lock"),
         "template": str(guest.get("template", 0)) == "1",
         "tags": sorted(tag for tag in re.split(r"[;, ]", str(guest.get("tags") or "")) if tag),
         "memory_mib": _whole(guest.get("maxmem"), _MIB),
@@ -79,7 +80,8 @@ def _guest_plain(guest: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
 
 
 def _devices_plain(found: GuestDevices) -> t.Dict[str, t.Any]:
-    mark = None if found.mark_vm is None else {"vm": found.mark_vm, "fingerprint": found.fingerprint}
+    own = None if found.own is None else list(found.own)
+    mark = None if found.mark_vm is None else {"vm": found.mark_vm, "fingerprint": found.fingerprint, "own": own}
     devices = [
         {
             "key": device.key,

@@ -320,6 +320,7 @@ class GuestDevices:
     devices: t.Tuple[Device, ...]
     mark_vm: t.Optional[str]
     fingerprint: t.Optional[str]
+    own: t.Optional[t.Tuple[str, ...]] = None
 
 
 def read_guest_devices(api: Pve, guest: t.Mapping[str, t.Any]) -> GuestDevices:
@@ -346,6 +347,7 @@ def read_guest_devices(api: Pve, guest: t.Mapping[str, t.Any]) -> GuestDevices:
         devices=tuple(Device(key, now.get(key), later.get(key)) for key in keys),
         mark_vm=mark.vm if mark else None,
         fingerprint=mark.fingerprint if mark else None,
+        own=mark.own if mark else None,
     )
 
 
