@@ -30,6 +30,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._sett
     DEFAULT_BRIDGE,
     DEFAULT_DISK_GB,
     DEFAULT_STORAGE,
+    NODE_NAME,
     Settings,
     find_vm_errors,
 )
@@ -209,7 +210,12 @@ class _Maker:
         name = dns_label(want.vm)
         node = self.settings.of_node(want.node)
         profile = self.nodes.get(want.node, {})
-        pve_node = str(node.get("pve_node") or profile.get("hostname") or want.node).partition(".")[0]
+        pve_node = str(node.get("pve_node") or str(profile.get("hostname") or want.node).partition(".")[0])
+        if not NODE_NAME.fullmatch(pve_node):
+            self.errors.append(
+                f"{name} ({want.what}): {pve_node!r} is no name of a node in Proxmox VE; set pve_node of {want.node}"
+            )
+            return None
         cluster = str(node.get("cluster") or want.node)
         last = self.previous.get((cluster, name), {})
         cards = self._cards(want, profile, pve_node, cluster, last)
@@ -231,8 +237,6 @@ class _Maker:
         cores = says.get("cores") or _default_cores(len(cards), profile)
         one["config"] = self._config(want, name, says, cards=cards, cores=cores, memory=memory)
         one["source"] = next(({key: says[key]} for key in ("template", "image") if key in says), None)
-        if one["source"] and "disk_gb" in says:
-            one["disk_gb"] = says["disk_gb"]
         one["start"] = says.get("start", True)
         return one
 
@@ -382,14 +386,12 @@ class _Maker:
             "net0": f"virtio,bridge={says.get('bridge', DEFAULT_BRIDGE)}"
             + (f",tag={says['vlan']}" if "vlan" in says else ""),
         }
+        # The disks of a template come along; one of them is only said where its size or place is.
         if "template" not in says:
-            config |= {
-                "efidisk0": f"{storage}:1,efitype=4m,format=raw,pre-enrolled-keys=0",
-                "scsi0": f"{storage}:0,import-from={says['image']},{_DISK}"
-                if "image" in says
-                else f"{storage}:{says.get('disk_gb', DEFAULT_DISK_GB)},{_DISK}",
-                "boot": "order=scsi0" if "image" in says else "order=scsi0;net0",
-            }
+            config["efidisk0"] = f"{storage}:1,efitype=4m,format=raw,pre-enrolled-keys=0"
+            config["boot"] = "order=scsi0" if "image" in says else "order=scsi0;net0"
+        if "template" not in says or "disk_gb" in says or "storage" in says:
+            config["scsi0"] = f"{storage}:{says.get('disk_gb', DEFAULT_DISK_GB)},{_DISK}"
         for at, (entry, _numa) in enumerate(cards):
             config[f"hostpci{at}"] = f"mapping={entry['id']},pcie=1"
         numa = {node for _entry, node in cards}

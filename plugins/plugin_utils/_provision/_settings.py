@@ -27,10 +27,11 @@ DEFAULT_STORAGE = "local-lvm"
 DEFAULT_BRIDGE = "vmbr0"
 DEFAULT_DISK_GB = 64
 
+NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
+
 _STORAGE = re.compile(r"[A-Za-z][A-Za-z0-9._-]*[A-Za-z0-9]")
 _BRIDGE = re.compile(r"[-_.A-Za-z0-9]+")
 _TAG = re.compile(r"[a-z0-9_][a-z0-9_+.-]*")
-_NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 # A volume of a storage, or a file on the node. A comma or a space would add an option to the drive.
 _IMAGE = re.compile(r"[A-Za-z][A-Za-z0-9._-]*:[^\s,;=]+|/[^\s,;=]+")
@@ -142,7 +143,7 @@ _VM: Mapping[str, Callable[[t.Any], str | None]] = {
 _OF_NODE: Mapping[str, Callable[[t.Any], str | None]] = {
     **_VM,
     "cluster": _text(re.compile(r"[A-Za-z0-9._:\[\]-]+"), "the host and port of the API"),
-    "pve_node": _text(_NODE, "the name of a node of Proxmox VE"),
+    "pve_node": _text(NODE_NAME, "the name of a node of Proxmox VE"),
 }
 # What a role says beside the settings: it is checked where it is used.
 _OF_ROLE = frozenset(("memory_mib",))

@@ -143,8 +143,8 @@ def test_each_assignment_and_each_shard_is_one_machine() -> None:
     assert chat["config"]["memory"] == 8192
     assert chat["config"]["tags"] == "chat;knaster;prod"
     assert chat["source"] == {"template": 9000}
-    assert chat["disk_gb"] == 100
-    assert "scsi0" not in chat["config"], "the disk of a clone comes with its template"
+    assert chat["config"]["scsi0"] == "local-lvm:100,discard=on,iothread=1,ssd=1"
+    assert "efidisk0" not in chat["config"], "the firmware's disk comes with the template"
     gateway = by_name(found)["gateway-0"]
     assert gateway["mappings"] == []
     assert gateway["source"] is None
@@ -293,11 +293,11 @@ def test_settings_of_roles_nodes_and_all() -> None:
     gateway = found["gateway-0"]
     assert (gateway["cluster"], gateway["pve_node"], gateway["node"]) == ("c:8006", "box", "pve-cpu")
     assert gateway["config"]["net0"] == "virtio,bridge=vmbr2,tag=12"
-    assert gateway["config"]["scsi0"].startswith("tank:0,import-from=local:import/d.qcow2,")
+    assert gateway["config"]["scsi0"].startswith("tank:32,")
     assert gateway["config"]["ipconfig0"] == "ip=10.0.0.7/24,gw=10.0.0.1"
     assert gateway["config"]["ide2"] == "tank:cloudinit"
     assert gateway["config"]["tags"] == "fleet;gateway;knaster"
-    assert gateway["disk_gb"] == 32
+    assert gateway["source"] == {"image": "local:import/d.qcow2"}
     assert gateway["start"] is False
     assert found["chat-0"]["source"] == {"template": 9000}, "the source of the role replaces the other one"
     assert found["chat-0"]["config"]["net0"] == "virtio,bridge=vmbr9"
