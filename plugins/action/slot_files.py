@@ -12,7 +12,7 @@ from pathlib import Path
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.action import ActionBase
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    as_directories,
+    catalog_directories,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
@@ -66,8 +66,8 @@ class ActionModule(ActionBase):
             engines=_path(options["engines"]),
         )
         warnings: list[str] = []
-        catalog = as_directories(options["catalog"])
         try:
+            catalog = [] if options["plan"] is None else catalog_directories(options["catalog"])
             if options["plan"] is not None:
                 slots, warnings = read_slots(
                     Path(options["plan"]).absolute(),

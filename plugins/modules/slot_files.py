@@ -46,6 +46,8 @@ options:
   catalog:
     description:
       - The directories of the catalog that the plan was made from, the later one winning entry by entry.
+      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
+        the collection.
     type: list
     elements: path
     default: []
