@@ -73,7 +73,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 # The schema of a real release is data of another project, and so no part of this one.
-SCHEMA = Path(os.environ.get("KNASTER_PVE_SCHEMA") or Path(__file__).parents[3] / "shared" / "proxmox" / "apidata.json")
+SCHEMA = Path(os.environ.get("KNASTER_PVE_SCHEMA") or Path(__file__).resolve().parents[3] / "shared" / "proxmox" / "apidata.json")
 
 TRUE_WORDS, FALSE_WORDS = {"1", "on", "yes", "true"}, {"0", "off", "no", "false"}
 CONFIG_ID = r"[a-zA-Z][a-zA-Z0-9_-]+"
@@ -556,6 +556,11 @@ class PveSim:
         if os.environ.get("PVE_SIM_TASK_DELAY"):
             self.state["settings"]["task_delay"] = float(os.environ["PVE_SIM_TASK_DELAY"])
         self.server = None
+        # How many seconds the cluster's clock is ahead, so that a test need not wait for a task.
+        self.ahead = 0.0
+
+    def now(self):
+        return time.time() + self.ahead
 
     # ---- life cycle -------------------------------------------------------------------------
     def start(self, host="127.0.0.1", port=0, cert=None, key=None, cert_dir=None, tls=True):
@@ -614,7 +619,7 @@ class PveSim:
             ctx.load_cert_chain(cert, key)
             self.server.socket = ctx.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
             self.ca_file = cert
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
         return "%s://%s:%d" % ("https" if tls else "http", host, self.server.server_address[1])
 
     def stop(self):
@@ -884,7 +889,7 @@ class PveSim:
     def task(self, call, node, kind, ident, effect, /, **args):
         """Start a task; ``effect`` names the method that runs when it ends."""
         self.pid += 1
-        now = time.time()
+        now = self.now()
         upid = f"UPID:{node}:{self.pid:08X}:{self.pid * 7:08X}:{int(now):08X}:{kind}:{ident}:{call.user}:"
         delay, fail = float(self.state["settings"]["task_delay"]), None
         fault = call.task_fault
@@ -908,7 +913,7 @@ class PveSim:
         return upid
 
     def sweep(self, now=None):
-        now = time.time() if now is None else now
+        now = self.now() if now is None else now
         for _upid, t in sorted(self.state["tasks"].items(), key=lambda kv: kv[1]["due"]):
             if t["status"] != "running" or t["due"] > now:
                 continue
@@ -1166,7 +1171,7 @@ class PveSim:
             "config": config,
             "pending": {},
             "status": "stopped",
-            "created": time.time(),
+            "created": self.now(),
         }
         if pool:
             self.state["pools"][pool].setdefault("members", []).append(int(vmid))
@@ -1206,7 +1211,7 @@ class PveSim:
         if cores > self.state["nodes"][g["node"]].get("cpus", 10**6):
             msg = "MAX {} vcpus allowed per VM on this node\n".format(self.state["nodes"][g["node"]]["cpus"])
             raise Fail(msg)
-        g["status"], g["started"] = "running", time.time()
+        g["status"], g["started"] = "running", self.now()
 
     def end_stop(self, vmid):
         g = self.state["guests"].get(vmid)
@@ -1248,7 +1253,7 @@ class PveSim:
             "config": config,
             "pending": {},
             "status": "stopped",
-            "created": time.time(),
+            "created": self.now(),
         }
         if pool:
             self.state["pools"][pool].setdefault("members", []).append(int(newid))
@@ -1587,7 +1592,7 @@ def get_cluster_resources(sim, call, p):
                     "maxcpu": s.pop("cpus"),
                 }
             )
-            if time.time() - g.get("created", 0) < lag:  # before the node's next status broadcast
+            if sim.now() - g.get("created", 0) < lag:  # before the node's next status broadcast
                 s = {k: s[k] for k in ("id", "type", "vmid", "node", "template")} | {"status": "unknown"}
             out.append(s)
     if want in (None, "node"):
@@ -1696,7 +1701,7 @@ def post_nodes_node_qemu(sim, call, p):
         "config": {"lock": "create"},
         "pending": {},
         "status": "stopped",
-        "created": time.time(),
+        "created": sim.now(),
     }
     return sim.task(
         call,
@@ -1894,7 +1899,7 @@ def post_nodes_node_qemu_vmid_clone(sim, call, p):
         "config": {"lock": "clone"},
         "pending": {},
         "status": "stopped",
-        "created": time.time(),
+        "created": sim.now(),
     }
     return sim.task(
         call,
