@@ -22,7 +22,7 @@ FAST = settings(max_examples=150, deadline=None)
 
 
 @st.composite
-def gpus(draw, name):
+def gpus(draw, name, *, unified=False):
     cards = []
     for index in range(draw(st.integers(0, 4))):
         size = draw(st.sampled_from(SIZES))
@@ -40,19 +40,21 @@ def gpus(draw, name):
             gpu["holder"] = {"kind": "vm", "id": 100 + index, "name": "other", "ours": False}
         if draw(st.integers(0, 14)) == 0:
             gpu["mig"] = True
+        if unified and draw(st.booleans()):
+            gpu |= {"unified_memory": True, "memory_mib": None}
         cards.append(gpu)
     return cards
 
 
 @st.composite
-def fleets(draw, states=("ready",)):
+def fleets(draw, states=("ready",), *, unified=False):
     nodes = []
     for at in range(draw(st.integers(1, 5))):
         name = f"n{at}"
         node = {
             "name": name,
             "memory_gb": draw(st.sampled_from((None, 8, 32, 64, 256))),
-            "gpus": draw(gpus(name)),
+            "gpus": draw(gpus(name, unified=unified)),
             "labels": draw(st.sampled_from(({}, {"zone": "a"}, {"zone": "b"}))),
             "fabrics": draw(st.sampled_from(([], ["f1"], ["f2"], ["f1", "f2"]))),
             "state": draw(st.sampled_from(states)),
@@ -230,6 +232,51 @@ def test_books_and_places(nodes, roles, models):
     document = make(nodes, roles, models)
     check_books(document, nodes, roles, models)
     check_places(document, nodes, roles)
+
+
+def claims(document):
+    """What each machine takes of its node: for itself, and for cards that have no memory of their own."""
+    machines = {}
+    for one in document["assignments"]:
+        machines[one["vm"]] = one["node"], one.get("memory_mib", 0), one.get("unified_memory_mib", 0)
+    for replica in document["replicas"]:
+        for shard in replica["shards"]:
+            machines[shard["vm"]] = shard["node"], shard.get("memory_mib", 0), shard.get("unified_memory_mib", 0)
+    return machines.values()
+
+
+@FAST
+@given(
+    fleets(states=("ready", "ready", "draining"), unified=True),
+    role_lists(),
+    model_lists(),
+    st.booleans(),
+    st.sampled_from(("none", "relocate", "preempt")),
+)
+def test_what_cards_share_with_their_node_is_given_out_once(nodes, roles, models, passthrough, moves):
+    document = make(nodes, roles, models, passthrough=passthrough)
+    by_name = {node["name"]: node for node in nodes}
+    for number in range(2):
+        for entry in document["nodes"]:
+            node = by_name[entry["name"]]
+            mine = [claim[1:] for claim in claims(document) if claim[0] == entry["name"]]
+            if entry["memory_mib"] is None:
+                continue
+            reserve = max(2048, -(-entry["memory_mib"] // 20))
+            pool = max(0, entry["memory_mib"] - reserve)
+            assert sum(own + shared for own, shared in mine) <= pool
+            if passthrough:
+                assert sum(own + shared for own, shared in mine) + entry["memory_left_mib"] == pool
+            elif any(gpu.get("unified_memory") for gpu in node["gpus"]):
+                assert sum(shared for _own, shared in mine) + entry["memory_left_mib"] <= pool
+        for one in document["assignments"]:
+            if "gpu_index" in one:
+                gpu = next(gpu for gpu in by_name[one["node"]]["gpus"] if gpu["index"] == one["gpu_index"])
+                assert bool(one.get("unified_memory_mib")) is bool(gpu.get("unified_memory"))
+        if not number:
+            before = document
+            document = make(nodes, roles, models, before, passthrough=passthrough, moves=moves)
+            assert same(document) == same(before) or any(node["state"] == "draining" for node in nodes)
 
 
 @FAST

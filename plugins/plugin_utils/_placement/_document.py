@@ -181,6 +181,8 @@ class Writer:
             }
             if passthrough:
                 one["memory_mib"] = seat.memory_mib
+            if turn.shared.get(seat.lot):
+                one["unified_memory_mib"] = (seat.unit or turn).shared[seat.lot]
             held = self._weights_of(turn, fitting, node, mask)
             if held is not None:
                 one["weights"] = held
@@ -277,7 +279,7 @@ class Writer:
 
     def _cpu_assignment(self, turn: Turn, seat: Seat, made_from: str, slots: list[str]) -> dict[str, t.Any]:
         role, fleet, node = turn.role, self.fleet, seat.node
-        size = turn.memory_mib / 1024 if turn.memory_mib else fleet.memory_gb[node]
+        size = turn.memory_mib / 1024 if turn.memory_mib and self.ledger.passthrough else fleet.memory_gb[node]
         one: dict[str, t.Any] = {
             "role": role.name,
             "replica": seat.replica,
@@ -330,6 +332,8 @@ class Writer:
             }
             if self.ledger.passthrough:
                 part["memory_mib"] = shard.memory_mib
+            if shard.shared_mib:
+                part["unified_memory_mib"] = shard.shared_mib
             if rank == 0:
                 part["slots"] = [model.name]
             held = self.weights.state(model.name, shard.node)
@@ -371,7 +375,11 @@ class Writer:
 
     def nodes(self) -> list[dict[str, t.Any]]:
         """What is left of each node."""
-        fleet, left = self.fleet, self.ledger.ram_left
+        fleet = self.fleet
+        # What nobody counts is all left.
+        left = [
+            size if left is None else left for size, left in zip(fleet.usable_mib, self.ledger.ram_left, strict=True)
+        ]
         return [
             {"name": name, "state": state, "memory_mib": memory, "memory_left_mib": left[node]}
             for node, (name, state, memory) in enumerate(zip(fleet.names, fleet.states, fleet.memory_mib, strict=True))

@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit import (
     CODE_RANK,
     exact_gib,
+    shared_mib,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._replicas import (
     choose_cards,
@@ -160,7 +161,7 @@ class Explainer:
                 continue
             if choose_cards(ledger, cells, way.profile.gpus_per_node) is None:
                 code = "block"
-            elif not ledger.has_memory(node, way.memory_mib):
+            elif not replicas.has_memory(way, node):
                 code = "ram"
             elif not replicas.has_disk(want, way, node):
                 code = "disk"
@@ -219,7 +220,9 @@ class Explainer:
         if code == "ram":
             have = max((left for left in self.ledger.ram_left if left is not None), default=0)
             what = plural(count, "node") if not lots else f"{count} on nodes"
-            return f"{what} without {memory_mib} MiB of memory left (at most {max(0, have)} MiB)"
+            shared = max((shared_mib(ask, lot.shape) for lot in lots if lot.shape.unified), default=0)
+            whose = " for the machine and its card" if shared and memory_mib else " for the card" if shared else ""
+            return f"{what} without {memory_mib + shared} MiB of memory left{whose} (at most {max(0, have)} MiB)"
         if code == "selector":
             wanted = ", ".join(f"{key}={value}" for key, value in sorted(ask.selector.items()))
             return f"{count} on nodes without the labels {wanted}"
@@ -327,13 +330,13 @@ def why_of_lot(turn: Turn, lot: int, ledger: Ledger, owners: Mapping[int, Sequen
         )
         why["better_taken"] = taken
         why["text"] = f"{card}: {what} of {fitting} cards that fit, after {taken} taken by {who}"
-    elif turn.memory_mib and not any(
-        ledger.cell_free[cell] and ledger.has_memory(ledger.cell_node[cell], turn.memory_mib)
+    elif (turn.memory_mib or turn.shared) and not any(
+        ledger.cell_free[cell] and ledger.has_memory(ledger.cell_node[cell], turn.need(at))
         for at in better
         for cell in ledger.lot_cells[at]
     ):
         why["better_taken"] = taken
-        why["text"] = f"{card}: {what} of {fitting} cards that fit on a node with {turn.memory_mib} MiB of memory left"
+        why["text"] = f"{card}: {what} of {fitting} cards that fit on a node with {turn.need(lot)} MiB of memory left"
     else:
         why["rule"] = "kept"
         why["text"] = f"{card}: kept, though {plural(free, 'free card')} would be preferred by {role.prefer}"

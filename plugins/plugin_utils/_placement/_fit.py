@@ -183,6 +183,12 @@ def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
     return sum(known), have
 
 
+def shared_mib(ask: Ask, shape: Shape) -> int:
+    """What a placement takes of the memory of its node on a card that has none of its own, in MiB."""
+    need, _have = exact_gib(ask, shape)
+    return math.ceil(max(need, ask.vram_gb or 0) * 1024)
+
+
 def node_refusal(ask: Ask, *, name: str, state: str, labels: Mapping[str, str]) -> str | None:
     """Why nothing new may go to this node, or ``None``."""
     if state != READY:

@@ -21,6 +21,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit 
     card_refusal,
     flag_refusal,
     node_refusal,
+    shared_mib,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
     FOREIGN,
@@ -77,13 +78,17 @@ class Ledger:
         self.cell_lot: list[int] = []
         self.cell_free: list[list[int]] = []
         self.cell_node: list[int] = [cell.node for cell in fleet.cells]
-        self.ram_left: list[int | None] = list(fleet.usable_mib)
+        # On bare metal nothing is set apart, but where a card and what runs beside it share one memory.
+        self.ram_left: list[int | None] = [
+            left if passthrough or node in fleet.pools else None for node, left in enumerate(fleet.usable_mib)
+        ]
         self.node_site: list[int] = []
         # While this is a list, every change is noted in it so that it can be taken back.
         self.journal: list[tuple[str, int, int]] | None = None
         self._cpu_order: list[int] | None = None
         self._pools: dict[tuple[int, ...], list[int]] = {}
         self._settle(list(asks))
+        self.shared_lots = [at for at, lot in enumerate(self.lots) if lot.shape.unified]
 
     def _settle(self, asks: Sequence[Ask]) -> None:
         pinned = {ask.node for ask in asks if ask.node is not None}
@@ -229,6 +234,10 @@ class Ledger:
         """Whether a node can still give this much memory; one that does not say how much it has can."""
         left = self.ram_left[node]
         return left is None or left >= memory_mib
+
+    def shared(self, ask: Ask) -> Mapping[int, int]:
+        """What an ask takes of the memory of the node, by lot of cards that have none of their own."""
+        return {lot: shared_mib(ask, self.lots[lot].shape) for lot in self.shared_lots} if self.shared_lots else {}
 
     def claim(self, node: int, memory_mib: int) -> None:
         """Take memory of a node, or give it back."""

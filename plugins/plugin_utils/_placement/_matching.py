@@ -103,11 +103,12 @@ def find_chain(
 
 def _has_room(placer: RolePlacer, turn: Turn, lot: int) -> bool:
     """Whether a free card of the lot is on a node with enough memory for this role."""
-    if not turn.memory_mib and not placer.avoid:
+    need = turn.need(lot)
+    if not need and not placer.avoid:
         return True
     ledger, avoid = placer.ledger, placer.avoid
     return any(
-        ledger.cell_free[cell] and cell not in avoid and ledger.has_memory(ledger.cell_node[cell], turn.memory_mib)
+        ledger.cell_free[cell] and cell not in avoid and ledger.has_memory(ledger.cell_node[cell], need)
         for cell in ledger.pool((lot,))
     )
 
@@ -132,7 +133,7 @@ def apply_chain(placer: RolePlacer, turn: Turn, numbers: list[int], chain: Chain
             left = seat.card
             placer.reseat(mover, seat, card, lot)
             card, lot = left, hop.leaves
-        ledger.claim(ledger.fleet.card_node[card], turn.memory_mib)
+        ledger.claim(ledger.fleet.card_node[card], turn.need(lot))
         placer.sit(turn, numbers.pop(), card, lot)
         done = True
     return None if done else Hop(turn=movers[0].number, leaves=chain.hops[0].leaves if chain.hops else -1, to=chain.end)
@@ -160,14 +161,15 @@ def apply_move(placer: RolePlacer, moved: Seat, chain: Chain) -> Hop | None:
 def _rehearse(placer: RolePlacer, movers: list[Turn], chain: Chain, first: int) -> list[Seat] | Hop:
     """Who moves, one for each hop: the last seated whose node has memory for who comes after."""
     ledger = placer.ledger
-    spent: dict[int, int] = {ledger.fleet.card_node[first]: movers[0].memory_mib}
+    spent: dict[int, int] = {ledger.fleet.card_node[first]: movers[0].need(chain.end)}
     seats: list[Seat] = []
     for at, hop in enumerate(chain.hops):
         coming = movers[at + 1]
         for seat in reversed(placer.on[hop.leaves][hop.turn][-MAX_OCCUPANTS:]):
             if placer.avoid and ledger.cell_at(seat.card) in placer.avoid:
                 continue
-            needed = spent.get(seat.node, 0) - seat.memory_mib + coming.memory_mib
+            leaving = placer.turns[hop.turn].claimed(seat)
+            needed = spent.get(seat.node, 0) - leaving + coming.need(hop.leaves)
             if needed <= 0 or ledger.has_memory(seat.node, needed):
                 spent[seat.node] = needed
                 seats.append(seat)

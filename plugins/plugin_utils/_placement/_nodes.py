@@ -17,7 +17,7 @@ import contextlib
 import hashlib
 import operator
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_models import (
     find,
@@ -93,6 +93,8 @@ class Shape:
     compute_cap: ComputeCap | None
     vendor: str | None
     mig: bool
+    # Its memory is that of the node.
+    unified: bool = field(default=False, repr=False)
 
     @property
     def cap_text(self) -> str:
@@ -150,6 +152,8 @@ class Fleet:
     card_uuid: list[str | None]
     card_pci: list[str | None]
     pairs: Mapping[int, tuple[int, ...]]
+    # Nodes that have a card without memory of its own.
+    pools: frozenset[int]
     holders: Mapping[int, str]
     ours: Mapping[int, str]
     fingerprint: str
@@ -240,6 +244,7 @@ class _Reader:
         self.card_uuid: list[str | None] = []
         self.card_pci: list[str | None] = []
         self.pairs: dict[int, tuple[int, ...]] = {}
+        self.pools: set[int] = set()
         self.holders: dict[int, str] = {}
         self.ours: dict[int, str] = {}
         self.label_memo: dict[tuple[tuple[str, t.Any], ...], Mapping[str, str]] = {}
@@ -391,6 +396,9 @@ class _Reader:
             reserved = get("reserved_mib")
             if reserved is not None:
                 look = (*look, reserved)
+            if get("unified_memory"):
+                look = (*look[: len(_LOOK_DEFAULTS)], reserved, True)
+                self.pools.add(node)
             try:
                 found = looks.get(look)
             except TypeError:
@@ -448,7 +456,7 @@ class _Reader:
         return []
 
     def _new_look(self, where: str, look: tuple[t.Any, ...]) -> tuple[int, int]:
-        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor, reserved = (*look, None)[:9]
+        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor, reserved, unified = (*look, None, False)[:10]
         for key, value in (("gpu_class", gpu_class), ("name", name), ("vendor", vendor)):
             if value is not None and not isinstance(value, str):
                 self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
@@ -480,6 +488,7 @@ class _Reader:
             compute_cap=compute_cap,
             vendor=vendor or (model.vendor if model is not None else _vendor_of_name(name)),
             mig=bool(mig),
+            unified=bool(unified),
         )
         number = self.shape_numbers.get(shape)
         if number is None:
@@ -548,6 +557,7 @@ class _Reader:
             card_uuid=self.card_uuid,
             card_pci=self.card_pci,
             pairs=self.pairs,
+            pools=frozenset(self.pools),
             holders=self.holders,
             ours=self.ours,
             fingerprint=self._fingerprint(),
@@ -582,6 +592,9 @@ class _Reader:
                 text = seen[id(found)] = repr(sorted(found.items()))
             digest.update(text.encode())
         digest.update(repr(self.shapes).encode())
+        if self.pools:
+            digest.update(repr(sorted(self.pools)).encode())
+            digest.update(bytes(shape.unified for shape in self.shapes))
         return digest.hexdigest()[:16]
 
 

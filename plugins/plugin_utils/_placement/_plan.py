@@ -170,6 +170,8 @@ def _place(
 ) -> _Placed:
     engines, passthrough = options.engines, options.passthrough
     fleet = read_nodes(nodes)
+    # On bare metal what runs has no memory of its own, but where cards and all else share one memory.
+    counts_memory = passthrough or bool(fleet.pools)
     by_name = {model.name: model for model in models}
     role_asks = [(role, ask_of_role(role, by_name, engines, passthrough=passthrough)) for role in turn_order(roles)]
     units = {group: units_of(group, members, engines) for group, members in group_members(role_asks).items()}
@@ -178,14 +180,19 @@ def _place(
         for model in sorted(models, key=lambda model: model.name)
         if model.scaling is not None and model.profiles and not model.scaling.min and model.scaling.max
     ]
-    wants = [_want(number, model, engines, passthrough=passthrough) for number, model in enumerate(want_order(models))]
-    loads = [_want(number, model, engines, passthrough=passthrough) for number, model in enumerate(on_demand)]
+    wants, loads = (
+        [
+            _want(number, model, engines, passthrough=passthrough, counts_memory=counts_memory)
+            for number, model in enumerate(found)
+        ]
+        for found in (want_order(models), on_demand)
+    )
     asks = [ask for _role, ask in role_asks]
     asks += [unit[1] for found in units.values() for unit in found]
     asks += [way.ask for want in wants + loads for way in want.ways]
     ledger = Ledger(fleet, asks, passthrough=passthrough)
     weights = Weights(fleet, models, engines)
-    turns = _turns(role_asks, units, ledger, passthrough=passthrough)
+    turns = _turns(role_asks, units, ledger, counts_memory=counts_memory)
     for want in wants + loads:
         for way in want.ways:
             settle_way(way, ledger)
@@ -266,7 +273,7 @@ def _turns(
     units: Mapping[str, Sequence[Unit]],
     ledger: Ledger,
     *,
-    passthrough: bool,
+    counts_memory: bool,
 ) -> list[Turn]:
     """One turn for each role, and before the first member of a group one for each kind of unit."""
     order: list[tuple[Role, Ask] | Unit] = []
@@ -282,7 +289,7 @@ def _turns(
     for number, entry in enumerate(order):
         if len(entry) == 2:
             role, ask = entry
-            turn = make_turn(number, role, ask, role_memory_mib(role) if passthrough else 0, ledger)
+            turn = make_turn(number, role, ask, role_memory_mib(role) if counts_memory else 0, ledger)
             members[role.name] = turn
             turns.append(turn)
         else:
@@ -297,12 +304,12 @@ def _most(want: Want) -> int:
     return want.model.scaling.max if want.model.scaling else 0
 
 
-def _want(number: int, model: Model, engines: Mapping[str, Engine], *, passthrough: bool) -> Want:
+def _want(number: int, model: Model, engines: Mapping[str, Engine], *, passthrough: bool, counts_memory: bool) -> Want:
     ways = tuple(
         Way(
             profile=profile,
             ask=ask_of_profile(model, profile, engines, passthrough=passthrough),
-            memory_mib=profile_memory_mib(profile) if passthrough else 0,
+            memory_mib=profile_memory_mib(profile) if counts_memory else 0,
         )
         for profile in ways_order(model.profiles)
     )

@@ -173,7 +173,7 @@ class Repair:
         shards = []
         for node in nodes:
             cards = choose_cards(ledger, way.node_cells[node], way.profile.gpus_per_node) or []
-            shards.append(Shard(node=node, cards=cards, memory_mib=way.memory_mib))
+            shards.append(self.replicas.shard(way, node, cards))
         self.replicas.take(shards)
         return shards
 
@@ -246,7 +246,7 @@ class Repair:
     def _has_room(self, want: Want, way: Way, node: int) -> bool:
         return (
             choose_cards(self.ledger, way.node_cells[node], way.profile.gpus_per_node) is not None
-            and self.ledger.has_memory(node, way.memory_mib)
+            and self.replicas.has_memory(way, node)
             and self.replicas.has_disk(want, way, node)
         )
 
@@ -275,7 +275,7 @@ class Repair:
             if not self._has_room(held.want, way, node):
                 continue
             cards = choose_cards(self.ledger, way.node_cells[node], way.profile.gpus_per_node) or []
-            new = Shard(node=node, cards=cards, memory_mib=way.memory_mib)
+            new = self.replicas.shard(way, node, cards)
             self.replicas.take([new])
             self.replicas.give([shard])
             self.moved.append((replica, replica.shards, new))

@@ -45,6 +45,7 @@ class Way:
     profile: Profile
     ask: Ask
     memory_mib: int
+    shared: Mapping[int, int] = field(default_factory=dict)
     lots: frozenset[int] = frozenset()
     node_cells: dict[int, list[int]] = field(default_factory=dict)
 
@@ -74,12 +75,14 @@ class Want:
 class Shard:
     """The part of a replica on one node; without cards on the CPU.
 
-    ``unseen`` is what the last plan says of the cards of a node that does not show them now.
+    ``shared_mib`` is what its cards take of the memory of the node, where they have none of their own. ``unseen`` is what
+    the last plan says of the cards of a node that does not show them now.
     """
 
     node: int
     cards: list[int]
     memory_mib: int = 0
+    shared_mib: int = 0
     unseen: Mapping[str, t.Any] | None = None
     risk: str | None = None
 
@@ -110,6 +113,7 @@ def settle_way(way: Way, ledger: Ledger) -> None:
     """Find the lots that fit a way, and the cells of each node."""
     if way.profile.gpu_class is None:
         return
+    way.shared = ledger.shared(way.ask)
     way.lots = frozenset(
         at
         for at, lot in enumerate(ledger.lots)
@@ -183,7 +187,7 @@ class ReplicaPlacer:
         for shard in shards:
             for card in shard.cards:
                 self.ledger.take(card)
-            self.ledger.claim(shard.node, shard.memory_mib)
+            self.ledger.claim(shard.node, shard.memory_mib + shard.shared_mib)
             self.touched.append(shard.node)
 
     def give(self, shards: Iterable[Shard]) -> None:
@@ -191,7 +195,7 @@ class ReplicaPlacer:
         for shard in shards:
             for card in shard.cards:
                 self.ledger.give(card)
-            self.ledger.claim(shard.node, -shard.memory_mib)
+            self.ledger.claim(shard.node, -shard.memory_mib - shard.shared_mib)
             self.touched.append(shard.node)
 
     def count(self, want: Want, most: int) -> int:
@@ -221,6 +225,25 @@ class ReplicaPlacer:
         if found is None:
             found = self._fabric_keys[name] = natural_key(name)
         return found
+
+    def shard(self, way: Way, node: int, cards: list[int]) -> Shard:
+        """A shard of a way on cards of a node; nothing is taken."""
+        return Shard(node=node, cards=cards, memory_mib=way.memory_mib, shared_mib=self.shared_mib(way, cards))
+
+    def shared_mib(self, way: Way, cards: Iterable[int]) -> int:
+        """What these cards take of the memory of their node."""
+        if not way.shared:
+            return 0
+        cell_at, cell_lot = self.ledger.cell_at, self.ledger.cell_lot
+        return sum(way.shared.get(cell_lot[cell_at(card)], 0) for card in cards)
+
+    def has_memory(self, way: Way, node: int) -> bool:
+        """Whether a node has the memory that a shard of a way on it takes."""
+        need = way.memory_mib
+        if node in self.ledger.fleet.pools and way.shared:
+            cards = choose_cards(self.ledger, way.node_cells[node], way.profile.gpus_per_node) or ()
+            need += self.shared_mib(way, cards)
+        return self.ledger.has_memory(node, need)
 
     def has_disk(self, want: Want, way: Way, node: int) -> bool:
         """Whether the weights have room: they are there already, or there is space, or nobody knows."""
@@ -254,7 +277,7 @@ class Finder:
 
     def can(self, node: int) -> bool:
         """Whether a node has memory and disk for a shard."""
-        return self.ledger.has_memory(node, self.way.memory_mib) and self.placer.has_disk(self.want, self.way, node)
+        return self.placer.has_memory(self.way, node) and self.placer.has_disk(self.want, self.way, node)
 
     def cards(self, node: int) -> list[int]:
         """The cards that a shard on this node would get."""
@@ -262,7 +285,7 @@ class Finder:
 
     def shard(self, node: int) -> Shard:
         """A shard on a node that has a rank."""
-        return Shard(node=node, cards=self.cards(node), memory_mib=self.way.memory_mib)
+        return self.placer.shard(self.way, node, self.cards(node))
 
     def rank(self, node: int) -> Rank | None:
         """(does not hold the weights, free cards, node): the smaller, the better; ``None`` where no shard can go."""

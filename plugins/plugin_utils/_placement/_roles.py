@@ -72,6 +72,7 @@ class Turn:
     role: Role
     ask: Ask
     memory_mib: int
+    shared: Mapping[int, int] = field(default_factory=dict)
     groups: tuple[tuple[int, ...], ...] = ()
     lots: tuple[int, ...] = ()
     seats: list[Seat] = field(default_factory=list)
@@ -80,6 +81,14 @@ class Turn:
     numbers: Sequence[int] = ()
     barred: set[int] = field(default_factory=set)
     reached: tuple[int, ...] = ()
+
+    def need(self, lot: int) -> int:
+        """What a replica on a card of this lot takes of the memory of its node."""
+        return self.memory_mib + self.shared.get(lot, 0)
+
+    def claimed(self, seat: Seat) -> int:
+        """What one of its replicas has taken of the memory of its node."""
+        return seat.memory_mib + self.shared.get(seat.lot, 0)
 
     @property
     def missing(self) -> int:
@@ -106,6 +115,7 @@ def make_turn(number: int, role: Role, ask: Ask, memory_mib: int, ledger: Ledger
     turn = Turn(number=number, role=role, ask=ask, memory_mib=memory_mib, numbers=range(role.count))
     if not role.needs.gpu:
         return turn
+    turn.shared = ledger.shared(ask)
     groups: dict[tuple[float, tuple[int, int]], list[int]] = {}
     for at, lot in enumerate(ledger.lots):
         if ledger.refusal(ask, at) is None:
@@ -135,7 +145,7 @@ class RolePlacer:
         # Cells that are to be emptied: nobody moves there, and their occupants are not part of a chain.
         self.avoid: frozenset[int] = frozenset()
         self.moves: list[tuple[Seat, int, int, int, int]] | None = None
-        self.claims_memory = any(turn.memory_mib for turn in turns)
+        self.claims_memory = any(turn.memory_mib or turn.shared for turn in turns)
 
     def place(self, turn: Turn) -> None:
         """Fill what a role still wants: free cards first, then a rescue, then the CPU."""
@@ -177,9 +187,10 @@ class RolePlacer:
                 return
             seat = self.on[chain.end][victim.number].pop()
             victim.seats.remove(seat)
-            self.ledger.give(seat.card, seat.memory_mib)
+            claimed = victim.claimed(seat)
+            self.ledger.give(seat.card, claimed)
             if apply_chain(self, turn, numbers, chain) is not None:
-                self.ledger.take(seat.card, seat.memory_mib)
+                self.ledger.take(seat.card, claimed)
                 self.on[seat.lot][victim.number].append(seat)
                 victim.seats.append(seat)
                 return
@@ -196,10 +207,10 @@ class RolePlacer:
     def reseat(self, turn: Turn, seat: Seat, card: int, lot: int) -> None:
         """Move a replica to a card that the ledger has already given out; the card it leaves stays given out."""
         ledger = self.ledger
-        old_memory = seat.memory_mib
-        if seat.memory_mib or turn.memory_mib:
-            ledger.claim(seat.node, -seat.memory_mib)
-            ledger.claim(ledger.fleet.card_node[card], turn.memory_mib)
+        old_memory, before, after = seat.memory_mib, turn.claimed(seat), turn.need(lot)
+        if before or after:
+            ledger.claim(seat.node, -before)
+            ledger.claim(ledger.fleet.card_node[card], after)
             seat.memory_mib = turn.memory_mib
         if self.moves is not None:
             self.moves.append((seat, seat.card, seat.lot, seat.node, old_memory))
@@ -244,7 +255,7 @@ class RolePlacer:
         for cell in self.cells_in_order(turn, (lot,)):
             free = ledger.cell_free[cell]
             if free and cell not in self.avoid:
-                room = self._room(turn, ledger.cell_node[cell], min(len(free), wanted - len(cards)))
+                room = self._room(turn, ledger.cell_node[cell], lot, min(len(free), wanted - len(cards)))
                 cards.extend(free[: -room - 1 : -1])
                 if len(cards) >= wanted:
                     break
@@ -295,23 +306,24 @@ class RolePlacer:
         if empty * 2 > len(ledger.pool(lots)):
             ledger.shrink_pool(lots)
 
-    def _room(self, turn: Turn, node: int, wanted: int) -> int:
-        """How many of these the memory of a node allows."""
-        left = self.ledger.ram_left[node]
-        if not turn.memory_mib or left is None:
+    def _room(self, turn: Turn, node: int, lot: int, wanted: int) -> int:
+        """How many on cards of a lot the memory of a node allows."""
+        left, need = self.ledger.ram_left[node], turn.need(lot)
+        if not need or left is None:
             return wanted
-        return max(0, min(wanted, left // turn.memory_mib))
+        return max(0, min(wanted, left // need))
 
     def _take_run(self, turn: Turn, cell: int, lot: int, numbers: list[int]) -> None:
         ledger = self.ledger
         free = ledger.cell_free[cell]
         node = ledger.cell_node[cell]
         wanted = min(len(free), len(numbers))
-        if turn.memory_mib:
-            wanted = self._room(turn, node, wanted)
+        need = turn.need(lot)
+        if need:
+            wanted = self._room(turn, node, lot, wanted)
             if wanted <= 0:
                 return
-            ledger.claim(node, wanted * turn.memory_mib)
+            ledger.claim(node, wanted * need)
         seats, number, memory = turn.seats, turn.number, turn.memory_mib
         on = self.on[lot].setdefault(number, [])
         for _unused in range(wanted):
@@ -326,15 +338,20 @@ class RolePlacer:
         if len(cells) == 1:
             self._take_run(turn, cells[0], ledger.cell_lot[cells[0]], numbers)
             return
+        node = ledger.cell_node[cells[0]] if cells else -1
         for _unused in range(sum(len(ledger.cell_free[cell]) for cell in cells)):
-            if not numbers or not self._room(turn, ledger.cell_node[cells[0]], 1):
+            able = [
+                cell for cell in cells if ledger.cell_free[cell] and self._room(turn, node, ledger.cell_lot[cell], 1)
+            ]
+            if not numbers or not able:
                 return
-            cell = min((cell for cell in cells if ledger.cell_free[cell]), key=lambda cell: ledger.cell_free[cell][-1])
+            cell = min(able, key=lambda cell: ledger.cell_free[cell][-1])
             card = ledger.cell_free[cell].pop()
             lot = ledger.cell_lot[cell]
             ledger.lot_free[lot] -= 1
-            if turn.memory_mib:
-                ledger.claim(ledger.cell_node[cell], turn.memory_mib)
+            need = turn.need(lot)
+            if need:
+                ledger.claim(node, need)
             self.sit(turn, numbers.pop(), card, lot)
 
     def cpu_nodes(self, turn: Turn) -> list[int]:

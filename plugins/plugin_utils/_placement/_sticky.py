@@ -157,12 +157,12 @@ class Sticky:
         seat = Seat(turn=turn.number, replica=number, node=node, memory_mib=turn.memory_mib)
         cause = self._sit(turn, seat, prior)
         if cause is None:
-            cause = self._remember_memory(seat, prior)
+            cause = self._remember_memory(turn, seat, prior)
         if cause is not None:
             self._leave("role", turn, number, cause)
             return
-        if seat.memory_mib:
-            self.ledger.claim(node, seat.memory_mib)
+        if turn.claimed(seat):
+            self.ledger.claim(node, turn.claimed(seat))
         turn.seats.append(seat)
         if seat.card >= 0:
             self.ledger.take(seat.card)
@@ -208,15 +208,13 @@ class Sticky:
             return "config"
         return self.ledger.site_refusal_elsewhere(turn.ask, seat.node)
 
-    def _remember_memory(self, seat: Seat, prior: Prior) -> str | None:
+    def _remember_memory(self, turn: Turn, seat: Seat, prior: Prior) -> str | None:
         """A machine that asked for nothing keeps the share it got, as far as it is still there."""
-        left = self.ledger.ram_left[seat.node]
-        if not self.ledger.passthrough:
-            return None
-        if seat.memory_mib:
-            enough = self.ledger.has_memory(seat.node, seat.memory_mib) or seat.card == UNSEEN_CARD
-            return None if enough else "ram"
-        seat.memory_mib = prior.memory_mib if left is None else max(0, min(prior.memory_mib, left))
+        left, need = self.ledger.ram_left[seat.node], turn.claimed(seat)
+        if need and not self.ledger.has_memory(seat.node, need) and seat.card != UNSEEN_CARD:
+            return "ram"
+        if self.ledger.passthrough and not seat.memory_mib:
+            seat.memory_mib = prior.memory_mib if left is None else max(0, min(prior.memory_mib, left - need))
         return None
 
     def find_card(self, node: int, gpu: Mapping[str, t.Any], index: int) -> int | None:
@@ -309,14 +307,16 @@ class Sticky:
         cause = self.ledger.site_refusal_elsewhere(way.ask, node)
         if cause is not None:
             return cause
-        memory = way.memory_mib
-        if self.ledger.passthrough and not memory:
+        shard = self.replicas.shard(way, node, sorted(cards))
+        shard.risk = risk
+        need = shard.memory_mib + shard.shared_mib
+        if need and not self.ledger.has_memory(node, need):
+            return "ram"
+        if self.ledger.passthrough and not shard.memory_mib:
             left = self.ledger.ram_left[node]
             before = int(part.get("memory_mib") or 0)
-            memory = before if left is None else max(0, min(before, left))
-        elif not self.ledger.has_memory(node, memory):
-            return "ram"
-        return Shard(node=node, cards=sorted(cards), memory_mib=memory, risk=risk)
+            shard.memory_mib = before if left is None else max(0, min(before, left - shard.shared_mib))
+        return shard
 
     def evacuate(self) -> None:
         """Move off draining nodes and broken cards what finds a free place, by priority; the rest stays at risk."""
@@ -344,7 +344,7 @@ class Sticky:
             if seat.card >= 0:
                 self.placer.fixed[seat.lot][turn.number].remove(seat)
                 self.ledger.give(seat.card)
-            self.ledger.claim(seat.node, -seat.memory_mib)
+            self.ledger.claim(seat.node, -turn.claimed(seat))
             self._leave("role", turn, seat.replica, cause)
         else:
             turn.seats.append(seat)
