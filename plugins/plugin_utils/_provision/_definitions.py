@@ -127,6 +127,13 @@ def make_definitions(
     return Definitions(vms=vms, errors=tuple(dict.fromkeys(maker.errors)))
 
 
+def place_of(name: str, settings: Settings, profile: Mapping[str, t.Any]) -> tuple[str, str]:
+    """The cluster of a node, and what it is called there; without a word about it a node is a cluster of its own."""
+    node = settings.of_node(name)
+    pve_node = node.get("pve_node") or str(profile.get("hostname") or name).partition(".")[0]
+    return str(node.get("cluster") or name), str(pve_node)
+
+
 class _Maker:
     def __init__(
         self,
@@ -210,13 +217,12 @@ class _Maker:
         name = dns_label(want.vm)
         node = self.settings.of_node(want.node)
         profile = self.nodes.get(want.node, {})
-        pve_node = str(node.get("pve_node") or str(profile.get("hostname") or want.node).partition(".")[0])
+        cluster, pve_node = place_of(want.node, self.settings, profile)
         if not NODE_NAME.fullmatch(pve_node):
             self.errors.append(
                 f"{name} ({want.what}): {pve_node!r} is no name of a node in Proxmox VE; set pve_node of {want.node}"
             )
             return None
-        cluster = str(node.get("cluster") or want.node)
         last = self.previous.get((cluster, name), {})
         cards = self._cards(want, profile, pve_node, cluster, last)
         says = self._says(want, node)

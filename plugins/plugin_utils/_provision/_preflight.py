@@ -90,7 +90,7 @@ class Finding:
     def line(self) -> str:
         """The finding as one line of text."""
         where = self.vm or self.node or self.cluster
-        return f"{self.severity.upper()} {where}: {self.text}. {self.remedy}."
+        return f"{self.severity.upper()} {f'{where}: ' if where else ''}{self.text}. {self.remedy}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,20 +63,17 @@ def make_steps(
     *,
     allowed: Allowed,
     prefix: str,
-    present: bool = True,
 ) -> list[Step]:
     """Return the steps from the state of the clusters to the definitions, phase by phase.
 
     :param hosts: node of the inventory by cluster and name of the node in PVE
-    :param present: False removes all machines with our mark and their mappings
     """
     steps: list[Step] = []
     for name, cluster in sorted(clusters.items()):
         if cluster.error is None:
             there = [one for one in vms if one["cluster"] == name and _is_online(cluster, one["pve_node"])]
             planned = {one["vmid"] for one in vms if one["cluster"] == name}
-            maker = _Maker(cluster, there if present else [], planned if present else set(), hosts, allowed)
-            steps += maker.steps(prefix=prefix, prune=allowed.prune or not present)
+            steps += _Maker(cluster, there, planned, hosts, allowed).steps(prefix=prefix)
     return sorted(steps, key=lambda one: (PHASES.index(one.phase), natural_key(one.host), natural_key(one.text)))
 
 
@@ -101,10 +98,10 @@ class _Maker:
         self.allowed = allowed
         self.by_vmid = {one["vmid"]: one for one in vms}
 
-    def steps(self, *, prefix: str, prune: bool) -> Iterable[Step]:
+    def steps(self, *, prefix: str) -> Iterable[Step]:
         removed = set()
         for guest in self.cluster.guests.values():
-            if guest.ours and _is_online(self.cluster, guest.node) and self._goes(guest, prune=prune):
+            if guest.ours and _is_online(self.cluster, guest.node) and self._goes(guest):
                 removed.add(guest.vmid)
                 yield self._step(
                     REMOVE, guest.node, f"remove {guest.name} ({guest.vmid}) from {guest.node}", vm=_absent(guest)
@@ -121,13 +118,13 @@ class _Maker:
             started = True if one["start"] or one["vmid"] in running else None
             text = f"{one['name']} ({one['vmid']}) on {one['pve_node']}"
             yield self._step(MAKE, one["pve_node"], text, vm=_present(one, started=started))
-        if prune:
+        if self.allowed.prune:
             yield from self._unused_mappings(prefix)
 
-    def _goes(self, guest: Guest, *, prune: bool) -> bool:
+    def _goes(self, guest: Guest) -> bool:
         """Whether a machine of ours is removed: in no plan, or on another node than planned."""
         if guest.vmid not in self.planned:
-            return prune
+            return self.allowed.prune
         one = self.by_vmid.get(guest.vmid)
         return one is not None and guest.node != one["pve_node"] and guest.name == one["name"] and self.allowed.recreate
 

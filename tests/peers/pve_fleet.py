@@ -1,0 +1,210 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+"""A fleet of Proxmox VE nodes as profiles and as the simulator's seed, and a run of provisioning in process.
+
+The run takes the order of the role and calls what its modules call, so that faults can be tried by the hundred without a
+playbook for each.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import Pve, Settings
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_cluster import read_cluster, read_pci
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_guest import VmOptions, ensure_vm
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_pci import ensure_mapping, mapping_wanted
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_vm import absent_definition, definition
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import Allowed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._run import prepare
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._settings import read_settings
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._state import read_state
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+TOKEN = "auto@pve!knaster"
+SECRET = "11111111-2222-3333-4444-555555555555"
+IMAGE = "local:import/debian-13.qcow2"
+# What the guide tells people to give the token.
+ACL = [
+    {"path": "/", "privs": ["Sys.Audit"]},
+    {"path": "/mapping/pci", "privs": ["Mapping.Audit", "Mapping.Modify", "Mapping.Use"]},
+    {"path": "/sdn/zones/localnetwork", "privs": ["SDN.Audit", "SDN.Use"]},
+    {"path": "/storage", "privs": ["Datastore.AllocateSpace", "Datastore.Audit"]},
+    {
+        "path": "/vms",
+        "privs": [
+            "VM.Allocate",
+            "VM.Audit",
+            "VM.Clone",
+            "VM.Config.CDROM",
+            "VM.Config.CPU",
+            "VM.Config.Cloudinit",
+            "VM.Config.Disk",
+            "VM.Config.HWType",
+            "VM.Config.Memory",
+            "VM.Config.Network",
+            "VM.Config.Options",
+            "VM.PowerMgmt",
+        ],
+    },
+]
+
+
+def make_node(name, cards, memory_gb=256, threads=64):
+    """A node with cards: the profile that collecting it gives, and the hardware that PVE reports."""
+    gpus, devices = [], [{"id": "0000:00:00.0", "class": "0x060000", "vendor": "0x8086", "device": "0x4650", "iommugroup": 0}]
+    for index in range(cards):
+        bus = f"0000:{0x41 + index:02x}:00"
+        pci = {
+            "address": f"{bus}.0",
+            "id": "10de:26b1",
+            "subsystem_id": "10de:16a1",
+            "iommu_group": 30 + index,
+            "iommu_peers": [{"address": f"{bus}.1", "class": "0x040300", "driver": "snd_hda_intel"}],
+            "numa_node": index % 2,
+        }
+        gpu = {"index": index, "name": "NVIDIA L40S", "memory_gb": 48, "compute_cap": 8.9, "driver": None, "pci": pci}
+        gpus.append(gpu | {"gpu_class": "l40s", "vendor": "nvidia", "healthy": True, "uuid": f"GPU-{name}-{index}"})
+        common = {"vendor": "0x10de", "subsystem_vendor": "0x10de", "subsystem_device": "0x16a1", "iommugroup": 30 + index}
+        devices.append({**common, "id": f"{bus}.0", "class": "0x030200", "device": "0x26b1", "device_name": "AD102GL [L40S]"})
+        devices.append({**common, "id": f"{bus}.1", "class": "0x040300", "device": "0x22ba"})
+    cpu = {"model": "x", "cores": threads // 2, "threads": threads}
+    profile = {"name": name, "hostname": name, "cpu": cpu, "memory_gb": memory_gb, "memory_mib": memory_gb * 1024 - 2048}
+    profile |= {"disks": [], "gpus": gpus, "fabrics": [], "labels": {}, "state": "ready"}
+    node = {"status": "online", "cpus": threads, "memory_gb": memory_gb, "bridges": ["vmbr0"], "pci": devices}
+    return profile, node
+
+
+@dataclass
+class Fleet:
+    """Nodes of one cluster, what runs there already, and the roles that are wanted."""
+
+    nodes: int = 3
+    cards: int = 2
+    roles: list = field(default_factory=list)
+    defaults: dict = field(default_factory=lambda: {"image": IMAGE, "disk_gb": 32})
+    guests: dict = field(default_factory=dict)
+    task_delay: float = 0.0
+    cluster: str = "sim"
+
+    def __post_init__(self):
+        made = {f"pve-{at}": make_node(f"pve-{at}", self.cards) for at in range(self.nodes)}
+        self.profiles = [profile for profile, _node in made.values()]
+        self.hardware = {name: node for name, (_profile, node) in made.items()}
+        self.previous = []
+
+    def seed(self):
+        """What the simulator begins with."""
+        volumes = {IMAGE.partition(":")[2]: 3}
+        return {
+            "settings": {"task_delay": self.task_delay, "strict_mapping": True},
+            "tokens": {TOKEN: {"secret": SECRET}},
+            "users": {"root@pam": {"password": "secret"}, "auto@pve": {"password": "passwd"}},
+            "acl": [{"who": who, **entry} for entry in ACL for who in (TOKEN, "auto@pve")],
+            "nodes": self.hardware,
+            "storages": {
+                "local": {"type": "dir", "content": ["import", "iso"], "total_gb": 100, "used_gb": 10, "volumes": volumes},
+                "local-lvm": {"type": "lvmthin", "content": ["images"], "total_gb": 4000, "used_gb": 0, "volumes": {}},
+            },
+            "guests": self.guests,
+        }
+
+    def plan(self):
+        """The plan of the roles."""
+        catalog = check_catalog(None, self.roles).catalog
+        found = plan(self.profiles, catalog.roles, catalog.models, engines=catalog.engines)
+        assert not found["unplaced"], found["unplaced"]
+        return found
+
+    def settings(self):
+        """The settings of the run."""
+        nodes = {profile["name"]: {"cluster": self.cluster} for profile in self.profiles}
+        return read_settings({"defaults": self.defaults, "nodes": nodes})
+
+
+def api_of(url, ca_file, *, password=False, read_only=False, **more):
+    """A client of the simulator."""
+    host, port = url.rpartition("/")[2].split(":")
+    login = {"user": "auto@pve", "password": "passwd"} if password else {"token_id": "knaster", "token_secret": SECRET}
+    settings = Settings(host=host, port=int(port), user=login.pop("user", "auto@pve"), ca_path=ca_file, timeout=20, **login)
+    return Pve(settings, read_only=read_only, **more)
+
+
+@dataclass
+class Outcome:
+    """What a run found and did."""
+
+    prepared: object
+    results: list = field(default_factory=list)
+
+    @property
+    def changed(self):
+        """Whether a step changed something, or would."""
+        return [result for _step, result in self.results if result["changed"]]
+
+
+class PreflightError(Exception):
+    """A run that ended before its first change."""
+
+    def __init__(self, findings):
+        super().__init__("\n".join(one.line() for one in findings))
+        self.findings = findings
+
+
+def look(api, fleet, cluster="sim"):
+    """The state of the cluster, as the role reads it."""
+    vmids = [one["vmid"] for one in fleet.previous]
+    answer = read_cluster(api, vmids=vmids, content=["images", "import", "iso"])
+    return read_state(cluster, answer, read_pci(api, gpus_only=False), identity=api.settings.identity)
+
+
+def provision(api, fleet, *, plan_document=None, allowed=None, check_mode=False, present=True, strict=False):
+    """One run: look, define, check, and do the steps in their order."""
+    cluster = look(api, fleet)
+    prepared = prepare(
+        plan_document if plan_document is not None else fleet.plan(),
+        fleet.roles,
+        nodes=fleet.profiles,
+        previous=fleet.previous,
+        settings=fleet.settings(),
+        clusters={fleet.cluster: cluster},
+        allowed=allowed or Allowed(),
+        present=present,
+    )
+    if prepared.errors:
+        raise PreflightError(prepared.errors)
+    fleet.previous = list(prepared.definitions.vms)
+    outcome = Outcome(prepared)
+    for step in prepared.steps:
+        outcome.results.append((step, run_step(api, step, allowed or Allowed(), check_mode=check_mode, strict=strict)))
+    return outcome
+
+
+def run_step(api, step, allowed, *, check_mode=False, strict=False):
+    """What the module of a step does."""
+    if "mapping" in step.args:
+        mapping = step.args["mapping"]
+        wanted = mapping_wanted(mapping["id"], mapping["entries"], present=mapping["state"] == "present")
+        return ensure_mapping(api, wanted, check_mode=check_mode)
+    vm = step.args["vm"]
+    present = vm["state"] == "present"
+    wanted = definition(vm) if present else absent_definition(vm["vmid"], vm["name"], vm["node"])
+    options = VmOptions(
+        present=present,
+        started=vm.get("started"),
+        allow_stop=allowed.stop,
+        strict=strict,
+        check_mode=check_mode,
+        task_limit=20.0,
+        start_limit=20.0,
+        stop_limit=20.0,
+    )
+    return ensure_vm(api, wanted, options)
