@@ -60,7 +60,10 @@ ACL = [
 
 def make_node(name, cards, memory_gb=256, threads=64):
     """A node with cards: the profile that collecting it gives, and the hardware that PVE reports."""
-    gpus, devices = [], [{"id": "0000:00:00.0", "class": "0x060000", "vendor": "0x8086", "device": "0x4650", "iommugroup": 0}]
+    gpus, devices = (
+        [],
+        [{"id": "0000:00:00.0", "class": "0x060000", "vendor": "0x8086", "device": "0x4650", "iommugroup": 0}],
+    )
     for index in range(cards):
         bus = f"0000:{0x41 + index:02x}:00"
         pci = {
@@ -73,11 +76,24 @@ def make_node(name, cards, memory_gb=256, threads=64):
         }
         gpu = {"index": index, "name": "NVIDIA L40S", "memory_gb": 48, "compute_cap": 8.9, "driver": None, "pci": pci}
         gpus.append(gpu | {"gpu_class": "l40s", "vendor": "nvidia", "healthy": True, "uuid": f"GPU-{name}-{index}"})
-        common = {"vendor": "0x10de", "subsystem_vendor": "0x10de", "subsystem_device": "0x16a1", "iommugroup": 30 + index}
-        devices.append({**common, "id": f"{bus}.0", "class": "0x030200", "device": "0x26b1", "device_name": "AD102GL [L40S]"})
+        common = {
+            "vendor": "0x10de",
+            "subsystem_vendor": "0x10de",
+            "subsystem_device": "0x16a1",
+            "iommugroup": 30 + index,
+        }
+        devices.append(
+            {**common, "id": f"{bus}.0", "class": "0x030200", "device": "0x26b1", "device_name": "AD102GL [L40S]"}
+        )
         devices.append({**common, "id": f"{bus}.1", "class": "0x040300", "device": "0x22ba"})
     cpu = {"model": "x", "cores": threads // 2, "threads": threads}
-    profile = {"name": name, "hostname": name, "cpu": cpu, "memory_gb": memory_gb, "memory_mib": memory_gb * 1024 - 2048}
+    profile = {
+        "name": name,
+        "hostname": name,
+        "cpu": cpu,
+        "memory_gb": memory_gb,
+        "memory_mib": memory_gb * 1024 - 2048,
+    }
     profile |= {"disks": [], "gpus": gpus, "fabrics": [], "labels": {}, "state": "ready"}
     node = {"status": "online", "cpus": threads, "memory_gb": memory_gb, "bridges": ["vmbr0"], "pci": devices}
     return profile, node
@@ -111,7 +127,13 @@ class Fleet:
             "acl": [{"who": who, **entry} for entry in ACL for who in (TOKEN, "auto@pve")],
             "nodes": self.hardware,
             "storages": {
-                "local": {"type": "dir", "content": ["import", "iso"], "total_gb": 100, "used_gb": 10, "volumes": volumes},
+                "local": {
+                    "type": "dir",
+                    "content": ["import", "iso"],
+                    "total_gb": 100,
+                    "used_gb": 10,
+                    "volumes": volumes,
+                },
                 "local-lvm": {"type": "lvmthin", "content": ["images"], "total_gb": 4000, "used_gb": 0, "volumes": {}},
             },
             "guests": self.guests,
@@ -134,7 +156,9 @@ def api_of(url, ca_file, *, password=False, read_only=False, **more):
     """A client of the simulator."""
     host, port = url.rpartition("/")[2].split(":")
     login = {"user": "auto@pve", "password": "passwd"} if password else {"token_id": "knaster", "token_secret": SECRET}
-    settings = Settings(host=host, port=int(port), user=login.pop("user", "auto@pve"), ca_path=ca_file, timeout=20, **login)
+    settings = Settings(
+        host=host, port=int(port), user=login.pop("user", "auto@pve"), ca_path=ca_file, timeout=20, **login
+    )
     return Pve(settings, read_only=read_only, **more)
 
 
