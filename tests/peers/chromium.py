@@ -73,9 +73,7 @@ class Chromium:
         for each in (low_from_us, low_to_us, from_us, to_us):
             os.close(each)
         self._session: str | None = None
-        target = next(
-            each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "page"
-        )
+        target = next(each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "page")
         self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")

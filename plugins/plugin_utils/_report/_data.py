@@ -207,9 +207,7 @@ class _Data:
             for index in sorted({*gpus, *ledger})
         ]
 
-    def _card(
-        self, node: str, index: int, row: Mapping[str, t.Any], seen: Mapping[str, t.Any] | None
-    ) -> list[t.Any]:
+    def _card(self, node: str, index: int, row: Mapping[str, t.Any], seen: Mapping[str, t.Any] | None) -> list[t.Any]:
         gpu = self.planned.get((node, index), {}) if seen is None else seen
         state = row.get("state", "unknown")
         if state == "used" and (row.get("healthy") is False or gpu.get("healthy") is False):

@@ -23,7 +23,8 @@ const CHUNK = 48;
 /* Up to so many nodes are drawn without being asked for. */
 const OPEN = 120;
 const IDLE_SECONDS = 600;
-const SVG = "http://www.w3.org/2000/svg";
+/* From the page itself, which names no address. */
+const SVG = document.querySelector("svg").namespaceURI;
 const nodes = DATA.nodes;
 const byId = (id) => document.getElementById(id);
 const stateOf = (card) => DATA.states[card[CARD.state]];
@@ -130,7 +131,13 @@ function readHash() {
   if (asked.size !== "small" && asked.size !== "large") asked.size = defaults.size;
   return true;
 }
+/* A little later: browsers slow down a page that changes its address with every key. */
+let writing = 0;
 function writeHash() {
+  clearTimeout(writing);
+  writing = setTimeout(writeHashNow, 150);
+}
+function writeHashNow() {
   const values = new URLSearchParams();
   for (const [key, value] of Object.entries(asked)) if (value && value !== defaults[key]) values.set(key, value);
   const hash = values.toString();
@@ -629,6 +636,7 @@ function start() {
     });
   }
   window.addEventListener("hashchange", () => { if (readHash()) { showAsked(); apply(); if (asked.node) openNode(asked.node); } });
+  window.addEventListener("pagehide", writeHashNow);
   theme();
   print();
   const node = asked.node;
