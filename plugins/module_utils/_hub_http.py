@@ -48,13 +48,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Hub:
-    """A model hub and how to get to it. ``proxies`` by scheme; None takes those of the environment."""
+    """Who is asked, and how to get there. ``proxies`` by scheme; None takes those of the environment."""
 
     endpoint: str = DEFAULT_ENDPOINT
     token: t.Optional[str] = field(default=None, repr=False)
     ca_path: t.Optional[str] = None
     verify: bool = True
     proxies: t.Optional[t.Mapping[str, str]] = field(default=None, repr=False)
+    user_agent: str = _USER_AGENT
+    accept: str = "application/json"
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class Client:
         scheme, host, port = _origin(url)
         parts = urllib.parse.urlsplit(url)
         target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-        headers = {"User-Agent": _USER_AGENT, "Accept": "application/json", "Accept-Encoding": "identity"}
+        headers = {"User-Agent": self._hub.user_agent, "Accept": self._hub.accept, "Accept-Encoding": "identity"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         proxy = _proxy_for(scheme, host, self._hub)
