@@ -38,6 +38,20 @@ from ansible_collections.knaster.inventory.plugins.module_utils._hub_http import
 READY, STARTING, DRAINING, FAILED = "ready", "starting", "draining", "failed"
 STARTUP_TIMEOUT = 1200
 
+# The options of everything that asks; the doc fragment _asking describes them.
+ASKING_ARGUMENT_SPEC: t.Dict[str, t.Dict[str, t.Any]] = {
+    "connect_timeout": {"type": "float", "default": 3},
+    "timeout": {"type": "float", "default": 10},
+    "deadline": {"type": "float"},
+    "concurrency": {"type": "int", "default": 32},
+    "api_key": {"type": "str", "no_log": True},
+    "api_keys": {"type": "dict", "default": {}, "no_log": True},
+    "ca_path": {"type": "path"},
+    "validate_certs": {"type": "bool", "default": True},
+}
+_MOST_SECONDS = 3600
+_MOST_AT_ONCE = 256
+
 _AGENT = "knaster.inventory (observation of replicas)"
 _PATHS = {"health": "/health", "models": "/v1/models", "metrics": "/metrics"}
 _ENGINE_PATHS: t.Mapping[str, t.Mapping[str, t.Optional[str]]] = {
@@ -83,6 +97,73 @@ class Asking:
     validate_certs: bool = True
     api_key: t.Optional[str] = field(default=None, repr=False)
     api_keys: t.Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def find_asking_errors(options: t.Mapping[str, t.Any]) -> t.List[str]:
+    """One sentence for each option that can not be used; none of them repeats a key."""
+    return list(_asking_errors(options))
+
+
+def _asking_errors(options: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    for name in ("connect_timeout", "timeout", "deadline"):
+        if options[name] is not None and not 0 < options[name] <= _MOST_SECONDS:
+            yield f"{name} has to be above 0 and at most {_MOST_SECONDS} seconds, not {options[name]:g}."
+    if not 1 <= options["concurrency"] <= _MOST_AT_ONCE:
+        yield f"concurrency has to be from 1 to {_MOST_AT_ONCE}, not {options['concurrency']}."
+    keys = [("api_key", options["api_key"]), *((f"api_keys.{name}", key) for name, key in options["api_keys"].items())]
+    for where, key in keys:
+        if key is not None and not (isinstance(key, str) and key and all(0x21 <= ord(char) <= 0x7E for char in key)):
+            yield f"{where} is no key: it has to be printable ASCII without blanks."
+
+
+def find_slot_errors(slots: t.Any) -> t.List[str]:
+    """One sentence for each thing in slots that can not be asked about."""
+    if not isinstance(slots, list):
+        return ["slots: a list of slot documents is needed."]
+    errors: t.List[str] = []
+    seen: t.Set[str] = set()
+    for at, slot in enumerate(slots):
+        if not isinstance(slot, dict):
+            errors.append(f"slots[{at}]: a slot is a dictionary.")
+            continue
+        errors += _slot_errors(f"slots[{at}]", slot)
+        if isinstance(slot.get("slot"), str):
+            if slot["slot"] in seen:
+                errors.append(f"slots[{at}]: the slot {slot['slot']} is given twice.")
+            seen.add(slot["slot"])
+    return errors
+
+
+def _slot_errors(where: str, slot: t.Dict[str, t.Any]) -> t.Iterator[str]:
+    for name in ("slot", "engine"):
+        if not isinstance(slot.get(name), str) or not slot[name]:
+            yield f"{where}: {name} is a text and has to be there."
+    for name in ("endpoint", "model", "role", "replica_of", "node", "fingerprint", "source"):
+        if slot.get(name) is not None and not isinstance(slot[name], str):
+            yield f"{where}: {name} is a text."
+    for name, key in (("gpus", "index"), ("shards", "node"), ("aliases", None)):
+        parts = slot.get(name)
+        if parts is not None and not isinstance(parts, list):
+            yield f"{where}: {name} is a list."
+        elif parts and key is not None and not all(isinstance(part, dict) and key in part for part in parts):
+            yield f"{where}: each of {name} is a dictionary with {key}."
+    allowed = slot.get("startup_timeout")
+    if allowed is not None and (isinstance(allowed, bool) or not isinstance(allowed, (int, float))):
+        yield f"{where}: startup_timeout is a number of seconds."
+
+
+def asking_of(options: t.Mapping[str, t.Any]) -> Asking:
+    """How to ask, from options that were found to be good."""
+    return Asking(
+        connect_timeout=options["connect_timeout"],
+        timeout=options["timeout"],
+        deadline=options["deadline"],
+        concurrency=options["concurrency"],
+        ca_path=options["ca_path"],
+        validate_certs=options["validate_certs"],
+        api_key=options["api_key"],
+        api_keys=options["api_keys"],
+    )
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def find_input_errors(nodes: t.Any, plan: t.Any, replicas: t.Any) -> list[str]:
     errors += about_plan
     if not about_plan and plan:
         errors += _plan_errors(plan)
-    errors += _replica_errors(replicas)
+    errors += find_replica_errors(replicas)
     return errors
 
 
@@ -193,6 +193,11 @@ def _ledger_errors(ledger: list[dict[str, t.Any]]) -> Iterable[str]:
         first = seen.setdefault((node, index), at)
         if first != at:
             yield f"plan: ledger[{at}]: card {index} of {_shown(node)} is in ledger[{first}] already; a card has one state."
+
+
+def find_replica_errors(replicas: t.Any) -> list[str]:
+    """One sentence for each thing that makes observed replicas unusable."""
+    return list(_replica_errors(replicas))
 
 
 def _replica_errors(replicas: t.Any) -> Iterable[str]:
