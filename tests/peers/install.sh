@@ -19,6 +19,9 @@ need nsenter util-linux
 need busybox busybox
 need dash dash
 need shellcheck shellcheck
+need promtool prometheus
+need docker-compose docker-compose
+need chromium chromium
 
 if [ "${#missing[@]}" -eq 0 ]; then
   exit 0

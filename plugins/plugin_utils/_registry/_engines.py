@@ -18,7 +18,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import EnvRef
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import EnvRef, clean
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._secrets import reference
 
 if t.TYPE_CHECKING:
@@ -106,7 +106,7 @@ def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> lis
         raise NoCommandError("its port is not known")
     profile = slot.get("profile") or {}
     told: Mapping[str, str] = profile.get("env") or {}
-    env = {name: value for name, value in told.items() if value != reference(name)}
+    env = {name: clean(value) for name, value in told.items() if value != reference(name)}
     args = [str(word) for word in profile.get("args") or ()]
     lines = make(slot, args, api_keys)
     source = str(slot["source"])
@@ -123,7 +123,7 @@ def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> lis
                 vm=str(shard["vm"]["name"]),
                 engine=engine,
                 rank=rank if len(lines) > 1 else None,
-                argv=tuple(line),
+                argv=tuple(word if isinstance(word, EnvRef) else clean(word) for word in line),
                 env=own,
                 passed=(*(name for name in told if name not in env), *_KEYS.get(engine, ()), "HF_TOKEN"),
                 port=_port(slot) if rank == 0 else None,
@@ -240,7 +240,8 @@ def _static_fraction(slot: Mapping[str, t.Any]) -> float:
 
 def _llamacpp(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[list[Word]]:  # noqa: FBT001
     line = _Line(slot, ["llama-server", *_gguf(str(slot["source"]))], args)
-    line.add("--alias", ",".join(_names(slot)), also=("-a",))
+    # A name with a comma would be two.
+    line.add("--alias", ",".join(name for name in _names(slot) if "," not in name), also=("-a",))
     line.add("--host", _bind(slot))
     line.add("--port", _port(slot))
     if slot.get("context_length") and "LLAMA_ARG_CTX_SIZE" not in ((slot.get("profile") or {}).get("env") or {}):

@@ -166,7 +166,7 @@ def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> 
         slots = [slot for slot in slots if slot["vm"]["name"] == vm]
     models: dict[str, dict[str, t.Any]] = {}
     machines: dict[str, list[str]] = {}
-    names = {clean(str(slot["model"])) for slot in slots}
+    names = {swap_text(str(slot["model"])) for slot in slots}
     seen: set[str] = set()
     timeouts = [_LEAST_HEALTH_TIMEOUT]
     for slot in slots:
@@ -174,21 +174,21 @@ def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> 
             head = engine_commands(slot, api_keys=bool(api_key_env))[0]
         except NoCommandError:
             continue
-        name = clean(str(slot["model"]))
+        name = swap_text(str(slot["model"]))
         is_first = name not in models
         # One model is one process here: a further replica is there under the id of its slot.
         key = name if is_first else str(slot["slot"])
         entry = _process(slot, [*head.argv], head.env, local=bool(vm))
         if is_first:
-            aliases = [clean(str(alias)) for alias in slot.get("aliases") or ()]
+            aliases = [swap_text(str(alias)) for alias in slot.get("aliases") or ()]
             aliases = [alias for alias in aliases if alias not in names and alias not in seen]
             seen.update(aliases)
             if aliases:
-                entry["aliases"] = [swap_text(alias) for alias in aliases]
+                entry["aliases"] = aliases
         else:
-            entry |= {"unlisted": True, "useModelName": swap_text(name)}
-        models[swap_text(key)] = entry
-        machines.setdefault(str(slot["vm"]["name"]), []).append(swap_text(key))
+            entry |= {"unlisted": True, "useModelName": name}
+        models[key] = entry
+        machines.setdefault(str(slot["vm"]["name"]), []).append(key)
         timeouts.append(slot.get("startup_timeout") or 0)
     document: dict[str, t.Any] = {"healthCheckTimeout": max(timeouts), "models": models}
     if machines:

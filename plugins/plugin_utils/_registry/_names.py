@@ -21,6 +21,7 @@ SLOT_ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?", re.ASCII)
 MAX_ID = 200
 
 _MAX_PART = 80
+_NOT_IN_GROUP = re.compile(r"[^a-z0-9_]+", re.ASCII)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9._-]+", re.ASCII)
 _DOTS = re.compile(r"\.{2,}")
 
@@ -63,4 +64,20 @@ def slot_ids(keys: Iterable[SlotKey]) -> dict[SlotKey, str]:
         first = max(exact, key=lambda key: (key.kind, key)) if exact else claimants[0] if len(claimants) == 1 else None
         for key in claimants:
             found[key] = text if key == first else f"{text}-{_hash(chr(0).join(str(part) for part in key))}"
+    return found
+
+
+def group_names(kind: str, names: Iterable[str]) -> dict[str, str]:
+    """Return the name of an inventory group for each name; different names never share a group.
+
+    Where two would, the one that needed no change keeps it, and the others end in a hash.
+    """
+    claimed: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        claimed.setdefault(_NOT_IN_GROUP.sub("_", slug(name)), []).append(name)
+    found = {}
+    for text, claimants in claimed.items():
+        for name in claimants:
+            plain = name == text or len(claimants) == 1
+            found[name] = f"{kind}_{text}" if plain else f"{kind}_{text}_{_hash(name)}"
     return found

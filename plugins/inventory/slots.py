@@ -1,0 +1,133 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: slots
+short_description: The machines of slots as hosts
+version_added: 0.1.0
+author:
+  - Knaster contributors (@knaster)
+description:
+  - Reads the files that M(knaster.inventory.slot_files) wrote. Each machine of a slot is a host under its name, so that plays
+    can be about the machines of a role, of a model or of a node.
+  - Groups are C(role_<name>), C(model_<name>) (the model that is served), C(node_<name>), C(engine_<name>) and
+    C(fabric_<name>). What a group's name can not hold becomes an underscore. Where two names would be one group, a hash is
+    added to the one that needed a change.
+  - The variables of a host are C(ansible_host), C(knaster_node), C(knaster_vm), C(knaster_slots) (the documents of its slots)
+    and for a machine of a replica over several nodes C(knaster_rank) and C(knaster_slot). What they hold is never taken for a
+    template.
+  - The name of the source file is C(slots.yml), or ends in C(.slots.yml); C(.yaml) does as well.
+requirements:
+  - PyYAML (it comes with ansible-core)
+options:
+  plugin:
+    description:
+      - The name of this plugin.
+    type: str
+    required: true
+    choices: [knaster.inventory.slots]
+  path:
+    description:
+      - The directory of the slots. A relative path starts at the directory that Ansible was called in.
+      - Files without the mark of this collection are passed over.
+    type: path
+    default: knaster/slots
+extends_documentation_fragment:
+  - constructed
+  - inventory_cache
+seealso:
+  - module: knaster.inventory.slot_files
+"""
+
+EXAMPLES = r"""
+---
+# slots.yml: ansible-inventory -i slots.yml --graph
+plugin: knaster.inventory.slots
+path: knaster/slots
+
+---
+# fleet.slots.yml: a user, and groups by the class of cards
+plugin: knaster.inventory.slots
+compose:
+  ansible_user: "'ops'"
+keyed_groups:
+  - key: knaster_slots | map(attribute='gpus') | flatten | map(attribute='gpu_class') | unique
+    prefix: cards
+groups:
+  adapters: knaster_slots | selectattr('lora', 'defined') | length > 0
+"""
+
+import typing as t
+from pathlib import Path
+
+from ansible.errors import AnsibleParserError
+from ansible.module_utils.basic import missing_required_lib
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
+    YAML_IMPORT_ERROR,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._hosts import (
+    make_groups,
+    make_hosts,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
+    InputError,
+    load_slots,
+)
+
+_NAMES = ("slots.yml", "slots.yaml")
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
+    NAME = "knaster.inventory.slots"
+
+    def verify_file(self, path: str) -> bool:
+        name = Path(path).name
+        return super().verify_file(path) and (name in _NAMES or name.endswith(tuple(f".{end}" for end in _NAMES)))
+
+    def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:  # noqa: FBT001, FBT002
+        super().parse(inventory, loader, path, cache)
+        if YAML_IMPORT_ERROR:
+            raise AnsibleParserError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
+        self._read_config_data(path)
+        self._populate(self._slots(path, use_cache=cache))
+
+    def _slots(self, path: str, *, use_cache: bool) -> list[dict[str, t.Any]]:
+        """The documents of the slots, from the cache where that is wanted and has them."""
+        self.load_cache_plugin()
+        key = self.get_cache_key(path)
+        wanted = self.get_option("cache")
+        if wanted and use_cache:
+            try:
+                return t.cast("list[dict[str, t.Any]]", self._cache[key])
+            except KeyError:
+                pass
+        directory = Path(self.get_option("path")).absolute()
+        try:
+            slots = load_slots(directory)
+        except InputError as exc:
+            raise AnsibleParserError(f"The slots of {directory} can not be read:\n{exc}") from exc
+        if wanted:
+            self._cache[key] = slots
+        return slots
+
+    def _populate(self, slots: list[dict[str, t.Any]]) -> None:
+        hosts = make_hosts(slots)
+        for host in hosts:
+            self.inventory.add_host(host.name)
+            for name, value in host.variables.items():
+                self.inventory.set_variable(host.name, name, value)
+        for group, members in make_groups(hosts).items():
+            self.inventory.add_group(group)
+            for member in members:
+                self.inventory.add_child(group, member)
+        strict = self.get_option("strict")
+        for host in hosts:
+            known = host.variables
+            self._set_composite_vars(self.get_option("compose"), known, host.name, strict=strict)
+            self._add_host_to_composed_groups(self.get_option("groups"), known, host.name, strict=strict)
+            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), known, host.name, strict=strict)

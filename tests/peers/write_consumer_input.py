@@ -1,0 +1,70 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+"""Writes what the check of real consumers reads: ``write_consumer_input.py DIRECTORY PLAN CATALOG...``.
+
+DIRECTORY/rack has the outputs for a plan, DIRECTORY/hostile those for a fleet of hostile names, and
+DIRECTORY/asked those for one slot of each engine at an address that the check listens on. Each has an
+``expected.json`` with the words and variables that every start command is to give its engine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import write_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._commands import (
+    command_documents,
+    folder,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
+    Where,
+    make_outputs,
+    read_slots,
+)
+from slots import HOSTILE, KIND_NAMES, fleet
+
+
+def write(folder_of_all: Path, slots: list[dict]) -> None:
+    where = Where(
+        slots=folder_of_all / "slots",
+        gateway=folder_of_all / "gateway",
+        prometheus=folder_of_all / "prometheus",
+        engines=folder_of_all / "engines",
+    )
+    made = make_outputs(slots, where)
+    for path in made.changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, made.after[path])
+    expected = {
+        f"{folder(command)}/{command['unit']}": {
+            "argv": command["argv"],
+            "env": command["env"],
+            "compose": command["compose"],
+        }
+        for command in command_documents(slots)
+        if "argv" in command
+    }
+    write_text(folder_of_all / "expected.json", json.dumps(expected))
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    write(directory / "rack", read_slots(Path(sys.argv[2]), sys.argv[3:], None)[0])
+    # A name that LiteLLM would take for a variable is refused before anything is written.
+    write(
+        directory / "hostile",
+        fleet([name for name in HOSTILE if not name.startswith("os.environ/")], domain="gpu.example"),
+    )
+    asked = [slot for slot in fleet(KIND_NAMES) if "replica_of" in slot]
+    for slot in asked:
+        slot["endpoint"] = "http://127.0.0.1:18000"
+    write(directory / "asked", asked)
+
+
+if __name__ == "__main__":
+    main()
