@@ -80,7 +80,7 @@ def _add(host: Host, slot: Mapping[str, t.Any], shard: Mapping[str, t.Any], *, i
     if shard["rank"] == 0:
         host.variables["knaster_slots"].append(dict(slot))
     if is_parted:
-        host.variables |= {"knaster_rank": shard["rank"], "knaster_slot": slot["slot"]}
+        host.variables.update(knaster_rank=shard["rank"], knaster_slot=slot["slot"])
     for kind in KINDS:
         value = shard["node"] if kind == "node" else slot.get(kind)
         if value is not None and value not in host.groups[kind]:
