@@ -156,6 +156,8 @@ def main() -> None:
         )
     except PveError as exc:
         fail(module, exc)
+    for warning in result.pop("warnings"):
+        module.warn(warning)
     module.exit_json(changed=False, **result)
 
 

@@ -190,6 +190,8 @@ def main() -> None:
         result = read_pci(make_client(module), nodes=module.params["nodes"], gpus_only=module.params["gpus_only"])
     except PveError as exc:
         fail(module, exc)
+    for warning in result.pop("warnings"):
+        module.warn(warning)
     module.exit_json(changed=False, **result)
 
 
