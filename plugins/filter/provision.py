@@ -24,6 +24,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._sett
     SettingsError,
     read_settings,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._table import (
+    format_results,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,6 +75,20 @@ def vm_definitions(
     return list(made.vms)
 
 
+def vm_table(hostvars: t.Any, result: str, hosts: t.Any = ()) -> str:
+    found: list[dict[str, t.Any]] = []
+    for name in to_plain(hosts, "hosts"):
+        # The variables as they are: templating every value of every host would cost more than all the rest.
+        values = hostvars.raw_get(name) if hasattr(hostvars, "raw_get") else hostvars[name]
+        registered = to_plain(values.get(result) or {}, result)
+        found += [
+            {**one, "host": name}
+            for one in registered.get("results") or []
+            if isinstance(one, dict) and not one.get("skipped")
+        ]
+    return format_results(found)
+
+
 def _message(errors: Sequence[str]) -> str:
     if len(errors) == 1:
         return f"The virtual machines can not be defined: {errors[0]}"
@@ -81,4 +98,4 @@ def _message(errors: Sequence[str]) -> str:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        return {"vm_definitions": vm_definitions}
+        return {"vm_definitions": vm_definitions, "vm_table": vm_table}

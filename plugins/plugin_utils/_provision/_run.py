@@ -29,7 +29,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._step
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._settings import (
         Settings,
@@ -63,10 +63,12 @@ def prepare(
     clusters: Mapping[str, Cluster] | None,
     allowed: Allowed,
     present: bool = True,
+    only: Collection[str] | None = None,
 ) -> Prepared:
     """Make the definitions, compare them with the clusters and put the steps in order.
 
     :param clusters: the state of each cluster; None where nothing of them is asked and nothing is done to them
+    :param only: the nodes of the inventory that the run is limited to
     :param present: False removes all machines with our mark, whatever the plan says
     """
     there = list((clusters or {}).values())
@@ -87,9 +89,14 @@ def prepare(
         return Prepared(definitions=definitions, findings=tuple(findings), steps=())
     if not present:
         allowed = Allowed(stop=allowed.stop, prune=True, recreate=allowed.recreate)
-    findings += find_problems(definitions.vms, clusters, allowed=allowed)
+    places = {place_of(str(node["name"]), settings, node): str(node["name"]) for node in reversed(nodes)}
+    problems = find_problems(definitions.vms, clusters, allowed=allowed)
+    if only is not None:
+        # What is wrong elsewhere does not keep a run from the nodes that it was limited to.
+        problems = [one for one in problems if not one.node or places.get((one.cluster, one.node), one.node) in only]
+    findings += problems
     steps: list[Step] = []
     if not any(one.severity == ERROR for one in findings):
-        places = {place_of(str(node["name"]), settings, node): str(node["name"]) for node in reversed(nodes)}
         steps = make_steps(definitions.vms, clusters, places, allowed=allowed, prefix=settings.prefix)
+        steps = [one for one in steps if only is None or one.host in only]
     return Prepared(definitions=definitions, findings=tuple(findings), steps=tuple(steps))

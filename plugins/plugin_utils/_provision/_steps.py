@@ -117,7 +117,9 @@ class _Maker:
         for one in self.vms:
             started = True if one["start"] or one["vmid"] in running else None
             text = f"{one['name']} ({one['vmid']}) on {one['pve_node']}"
-            yield self._step(MAKE, one["pve_node"], text, vm=_present(one, started=started))
+            # What a run in check mode would find is still as it was before the steps above.
+            vm = _present(one, started=started) | {"anew": one["vmid"] in removed}
+            yield self._step(MAKE, one["pve_node"], text, vm=vm)
         if self.allowed.prune:
             yield from self._unused_mappings(prefix)
 
@@ -171,7 +173,7 @@ class _Maker:
             nodes = {entry["node"] for entry in wanted}
             there = [_known(entry) for entry in self.cluster.mappings.get(name, ()) if entry.get("node") in nodes]
             if sorted(there, key=str) != sorted((_known(entry) for entry in wanted), key=str):
-                ordered = sorted(wanted, key=lambda entry: (natural_key(entry["node"]), entry["path"]))
+                ordered = sorted(map(_known, wanted), key=lambda entry: (natural_key(entry["node"]), entry["path"]))
                 mapping = {"id": name, "entries": ordered, "state": "present"}
                 yield self._step(MAP, ordered[0]["node"], f"mapping {name}", mapping=mapping)
 
@@ -183,13 +185,20 @@ class _Maker:
                 continue
             node = str(entries[0]["node"])
             if _is_online(self.cluster, node) and not self._is_kept(name, node):
-                yield self._step(UNMAP, node, f"mapping {name}", mapping={"id": name, "entries": [], "state": "absent"})
+                mapping = {"id": name, "entries": [], "state": "absent", "used": self._has_holders(name, node)}
+                yield self._step(UNMAP, node, f"mapping {name}", mapping=mapping)
+
+    def _holders(self, name: str, node: str) -> list[Holder]:
+        cards = self.cluster.nodes[node].cards or {}
+        paths = [parse_address(entry.get("path")) for entry in self.cluster.mappings[name]]
+        return [holder for address in paths if address in cards for holder in cards[address].holders]
 
     def _is_kept(self, name: str, node: str) -> bool:
         """Whether somebody else's machine uses a mapping of ours."""
-        cards = self.cluster.nodes[node].cards or {}
-        paths = {parse_address(entry.get("path")) for entry in self.cluster.mappings[name]}
-        return any(not holder.ours for address in paths if address in cards for holder in cards[address].holders)
+        return any(not holder.ours for holder in self._holders(name, node))
+
+    def _has_holders(self, name: str, node: str) -> bool:
+        return bool(self._holders(name, node))
 
     def _step(self, phase: str, pve_node: str, text: str, **args: t.Any) -> Step:
         host = self.hosts.get((self.cluster.name, pve_node))
@@ -202,7 +211,9 @@ class _Maker:
 
 
 def _known(entry: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {key: entry.get(key) for key in ("node", "path", "pci_id", "subsystem_id", "iommu_group")}
+    """An entry as the module takes it."""
+    keys = ("node", "path", "pci_id", "subsystem_id", "iommu_group")
+    return {key: entry[key] for key in keys if entry.get(key) is not None}
 
 
 def _is_named_by_us(name: str, entry: Mapping[str, t.Any], prefix: str) -> bool:

@@ -1,0 +1,181 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.basic import missing_required_lib
+from ansible.plugins.action import ActionBase
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
+    catalog_directories,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
+    YAML_IMPORT_ERROR,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import write_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import (
+    Allowed,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._state import (
+    Cluster,
+    read_state,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._table import (
+    format_findings,
+    format_machines,
+    format_steps,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._vm_files import (
+    VmFiles,
+    VmInputError,
+    make_vm_files,
+)
+
+ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
+    "path": {"type": "path", "required": True},
+    "plan": {"type": "path", "required": True},
+    "profiles": {"type": "path", "required": True},
+    "hosts": {"type": "list", "elements": "str", "required": True},
+    "catalog": {"type": "list", "elements": "path", "default": []},
+    "state": {"type": "str", "choices": ["present", "rendered", "absent"], "default": "rendered"},
+    "settings": {"type": "dict", "default": {}},
+    "commands": {"type": "path"},
+    "limit": {"type": "list", "elements": "str"},
+    "cluster_result": {"type": "str"},
+    "pci_result": {"type": "str"},
+    "allow_stop": {"type": "bool", "default": False},
+    "prune": {"type": "bool", "default": False},
+    "recreate": {"type": "bool", "default": False},
+}
+_DEFAULT_PORT = 8006
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_diff = True
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        del tmp
+        task_vars = task_vars or {}
+        result: dict[str, t.Any] = super().run(task_vars=task_vars)
+        _unused, options = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
+        if YAML_IMPORT_ERROR:
+            result.update(failed=True, msg=missing_required_lib("PyYAML"))
+            return result
+        try:
+            made, clusters = self._make(options, task_vars)
+        except VmInputError as exc:
+            result.update(failed=True, errors=list(exc.errors))
+            result["msg"] = f"No machine was defined. Mistakes in what they are made from: {len(exc.errors)}\n{exc}"
+            return result
+        except (OSError, TypeError) as exc:
+            result.update(failed=True, msg=str(exc))
+            return result
+        prepared = made.prepared
+        result["findings"] = [one.plain() for one in prepared.findings]
+        table = format_machines(prepared.definitions.vms, clusters)
+        findings = format_findings(prepared.findings)
+        if prepared.errors:
+            count = len(prepared.errors)
+            msg = f"Nothing was changed, because {count} thing{'s are' if count > 1 else ' is'} in the way:\n{findings}"
+            result.update(failed=True, msg=msg, table=table)
+            return result
+        steps = format_steps(prepared.steps)
+        result["table"] = "\n".join(part for part in (table, findings, steps) if part)
+        result["machines"] = len(prepared.definitions.vms)
+        result["steps"] = {}
+        for step in prepared.steps:
+            result["steps"].setdefault(step.host, {}).setdefault(step.phase, []).append(step.plain())
+        return self._write(made, result)
+
+    def _write(self, made: VmFiles, result: dict[str, t.Any]) -> dict[str, t.Any]:
+        changed = [(path, before, after) for path, before, after in made.files if before != after]
+        try:
+            for path, _before, after in changed if not self._task.check_mode else ():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_text(path, after)
+        except OSError as exc:
+            result.update(failed=True, msg=str(exc))
+            return result
+        result.update(changed=bool(changed), files=[str(path) for path, _before, _after in made.files])
+        if self._task.diff:
+            result["diff"] = [
+                {"before": before or "", "after": after, "before_header": str(path), "after_header": str(path)}
+                for path, before, after in changed
+            ]
+        return result
+
+    def _make(
+        self, options: dict[str, t.Any], task_vars: dict[str, t.Any]
+    ) -> tuple[VmFiles, dict[str, Cluster] | None]:
+        settings = to_plain(options["settings"], "settings")
+        nodes = self._node_settings(options["hosts"], task_vars["hostvars"])
+        settings["nodes"] = {**nodes, **(settings.get("nodes") or {})}
+        clusters = None
+        if options["state"] != "rendered":
+            clusters = self._clusters(options, task_vars["hostvars"])
+        commands = options["commands"]
+        made = make_vm_files(
+            Path(options["path"]).absolute(),
+            plan=Path(options["plan"]).absolute(),
+            profiles=Path(options["profiles"]).absolute(),
+            hosts=options["hosts"],
+            catalog=catalog_directories(options["catalog"]),
+            settings=settings,
+            commands=Path(commands).absolute() if commands else None,
+            clusters=clusters,
+            allowed=Allowed(stop=options["allow_stop"], prune=options["prune"], recreate=options["recreate"]),
+            present=options["state"] != "absent",
+            only=options["limit"],
+        )
+        return made, clusters
+
+    @staticmethod
+    def _node_settings(hosts: list[str], hostvars: t.Any) -> dict[str, t.Any]:
+        """What the host variables say of each node; only these few are templated."""
+        found = {}
+        for name in hosts:
+            values = hostvars[name]
+            node = to_plain(values.get("knaster_pve_vm") or {}, f"knaster_pve_vm of {name}")
+            if not isinstance(node, dict):
+                raise TypeError(f"knaster_pve_vm of {name}: expected a dictionary")
+            host = values.get("knaster_pve_api_host")
+            if host:
+                node["cluster"] = f"{host}:{values.get('knaster_pve_api_port') or _DEFAULT_PORT}"
+            if values.get("knaster_pve_node"):
+                node["pve_node"] = str(values["knaster_pve_node"])
+            found[name] = node
+        return found
+
+    @staticmethod
+    def _clusters(options: dict[str, t.Any], hostvars: t.Any) -> dict[str, Cluster]:
+        """The state of each cluster, from what its first node registered."""
+        clusters: dict[str, Cluster] = {}
+        for name in options["limit"] if options["limit"] is not None else options["hosts"]:
+            # The results as they are: templating thousands of machines would cost more than all the rest.
+            raw = hostvars.raw_get(name)
+            answer, cards = raw.get(options["cluster_result"]), raw.get(options["pci_result"])
+            if not isinstance(answer, dict) or answer.get("skipped"):
+                continue
+            values = hostvars[name]
+            port = values.get("knaster_pve_api_port") or _DEFAULT_PORT
+            cluster = f"{values['knaster_pve_api_host']}:{port}"
+            user, token = values.get("knaster_pve_api_user"), values.get("knaster_pve_api_token_id")
+            identity = f"the token {user}!{token}" if token else f"the user {user}"
+            clusters[cluster] = read_state(
+                cluster, _data(answer, "cluster_result"), _data(cards or {}, "pci_result"), identity=identity
+            )
+        return clusters
+
+
+def _data(result: dict[str, t.Any], name: str) -> dict[str, t.Any]:
+    """The data of a result, without what Ansible adds and what is no data."""
+    added = ("warnings", "deprecations", "exception", "invocation")
+    found: dict[str, t.Any] = to_plain({key: value for key, value in result.items() if key not in added}, name)
+    return found

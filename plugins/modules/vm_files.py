@@ -1,0 +1,184 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: vm_files
+short_description: Define the virtual machines of a plan, and put the steps to them in order
+version_added: 0.1.0
+author:
+  - Knaster contributors (@knaster)
+description:
+  - Makes the definitions that P(knaster.inventory.vm_definitions#filter) makes, from the file of the plan, the saved profiles and
+    the directories of a catalog, and writes them to a file. The file is also the memory of vmids.
+  - With O(state=present) it compares them with what M(knaster.inventory.proxmox_cluster_info) and
+    M(knaster.inventory.proxmox_pci_info) found, reports everything that is in the way at once, and gives the steps that the role
+    P(knaster.inventory.proxmox#role) then takes.
+  - With an error nothing is written and there are no steps.
+  - It works on the controller, connects to nothing, and reads and writes files only. Relative paths start at the directory that
+    C(ansible-playbook) was called in.
+  - The host variables that it reads of each node are C(knaster_pve_api_host), C(knaster_pve_api_port), C(knaster_pve_api_user) and
+    C(knaster_pve_api_token_id), C(knaster_pve_node) and C(knaster_pve_vm). No secret is read.
+requirements:
+  - PyYAML (it comes with ansible-core)
+options:
+  path:
+    description:
+      - The file of the definitions. Its directory is made where it is missing.
+    type: path
+    required: true
+  plan:
+    description:
+      - The file of the plan.
+    type: path
+    required: true
+  profiles:
+    description:
+      - The directory of the saved profiles.
+    type: path
+    required: true
+  hosts:
+    description:
+      - The names of the nodes of the fleet.
+    type: list
+    elements: str
+    required: true
+  catalog:
+    description:
+      - The directories of the catalog, the later one winning entry by entry.
+      - Without any it is C(catalog) in the directory that Ansible was called in, else the catalog that comes with the collection.
+    type: list
+    elements: path
+    default: []
+  state:
+    description:
+      - V(rendered) makes the definitions, and asks nothing of Proxmox VE.
+      - V(present) also gives the steps that make the machines. V(absent) gives the steps that remove all machines with our mark and
+        the mappings that were made for them, whatever the plan says.
+    type: str
+    choices: [present, rendered, absent]
+    default: rendered
+  settings:
+    description:
+      - Settings for all machines, as in O(knaster.inventory.vm_definitions#filter:settings). Those of single nodes come from their
+        host variable C(knaster_pve_vm).
+    type: dict
+    default: {}
+  commands:
+    description:
+      - A file for the same definitions as shell commands, for people who make their machines by hand.
+    type: path
+  limit:
+    description:
+      - The nodes that the run is limited to. What is wrong elsewhere does not keep it from them. Definitions are always made for the
+        whole plan.
+    type: list
+    elements: str
+  cluster_result:
+    description:
+      - The name of the variable that the result of M(knaster.inventory.proxmox_cluster_info) was registered in, on one node of each
+        cluster.
+    type: str
+  pci_result:
+    description:
+      - The name of the variable that the result of M(knaster.inventory.proxmox_pci_info) was registered in, on the same nodes. It has
+        to be called with O(knaster.inventory.proxmox_pci_info#module:gpus_only=false), so that what shares a group is seen.
+    type: str
+  allow_stop:
+    description:
+      - Whether machines may be shut down to take a card from them or to remove them.
+    type: bool
+    default: false
+  prune:
+    description:
+      - Whether machines with our mark that are in no plan are removed.
+    type: bool
+    default: false
+  recreate:
+    description:
+      - Whether a machine that the plan has on another node is removed and made anew there.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - knaster.inventory._attributes
+  - knaster.inventory._attributes.action
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  action:
+    support: full
+  async:
+    support: none
+seealso:
+  - plugin: knaster.inventory.vm_definitions
+    plugin_type: filter
+    description: Makes the definitions from data in variables.
+"""
+
+EXAMPLES = r"""
+- name: Define the machines, and write them as commands too
+  knaster.inventory.vm_files:
+    path: knaster/vms.yml
+    commands: knaster/vms.sh
+    plan: knaster/plan.yml
+    profiles: knaster/profiles
+    hosts: "{{ groups['gpu_nodes'] }}"
+    settings:
+      defaults: {template: 9000, storage: tank, cloud_init: {ciuser: ops}}
+  register: defined
+  run_once: true
+
+- name: Show them
+  knaster.inventory.print_text:
+    text: "{{ defined.table }}"
+  run_once: true
+"""
+
+RETURN = r"""
+files:
+  description: The files of the definitions and of the commands.
+  returned: success
+  type: list
+  elements: str
+  sample: [/home/ops/knaster/vms.yml]
+machines:
+  description: How many machines the plan has.
+  returned: success
+  type: int
+  sample: 5
+table:
+  description: The machines, the findings and the steps as text.
+  returned: when everything could be read
+  type: str
+  sample: "NODE  MACHINE\n"
+findings:
+  description:
+    - What is in the way (C(severity) V(error)), what should be looked at (V(warning)) and what differs from the definitions
+      (V(info)), each with C(code), C(text) and C(remedy), and C(cluster), C(node) and C(vm) where it has them.
+  returned: when everything could be read
+  type: list
+  elements: dict
+  sample: [{"severity": "info", "code": "missing", "vm": "chat-0", "text": "machine 9101 is not there", "remedy": "It is made"}]
+steps:
+  description:
+    - The steps by node and phase. The phases are V(remove), V(release), V(map), V(make) and V(unmap), and all steps of one have to
+      be done before the first of the next. A step has C(text), and C(vm) or C(mapping) with the options of its module.
+  returned: success
+  type: dict
+  sample: {}
+errors:
+  description: Everything that is wrong in what is read.
+  returned: when something could not be read
+  type: list
+  elements: str
+  sample: ["/home/ops/knaster/plan.yml: there is no plan; run knaster.inventory.placement before"]
+"""
