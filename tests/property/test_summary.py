@@ -8,35 +8,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 
 import jsonschema
-import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan as make_plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary import _summary
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._metrics import format_metrics
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._table import format_summary
+from ansible_collections.knaster.inventory.tests.peers.fleet import fleet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-PEERS = Path(__file__).resolve().parents[1] / "peers"
 SCHEMA = json.loads((Path(_summary.__file__).parent.parent / "_schemas/summary.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 STATES = ("used", "unhealthy", "free", "foreign", "unknown")
 NODE_STATES = ("ready", "cordoned", "draining", "unreachable")
-
-
-@pytest.fixture(scope="module")
-def make_fleet():
-    sys.path.insert(0, str(PEERS))
-    try:
-        import fleet
-    finally:
-        sys.path.remove(str(PEERS))
-    return fleet.fleet
 
 
 def add_up(summary, nodes, rows):
@@ -79,8 +67,8 @@ OBSERVED = st.lists(
 
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 30), busy=st.sampled_from([0.0, 0.2]), seen=OBSERVED)
 @settings(max_examples=40, deadline=None)
-def test_totals_add_up(make_fleet, seed, count, busy, seen):
-    made = make_fleet(count, seed, replicas=count * 3, busy=busy, multi=0.5)
+def test_totals_add_up(seed, count, busy, seen):
+    made = fleet(count, seed, replicas=count * 3, busy=busy, multi=0.5)
     found = check_catalog(made["models"], made["roles"]).catalog
     plan = make_plan(made["nodes"], found.roles, found.models)
     replicas = [{"id": str(at), **one} for at, one in enumerate(seen)]
@@ -108,8 +96,8 @@ def test_totals_add_up(make_fleet, seed, count, busy, seen):
     assert format_metrics(summary)
 
 
-def test_a_plan_of_an_older_fleet(make_fleet):
-    made = make_fleet(20, 5, busy=0.1)
+def test_a_plan_of_an_older_fleet():
+    made = fleet(20, 5, busy=0.1)
     found = check_catalog(made["models"], made["roles"]).catalog
     plan = make_plan(made["nodes"], found.roles, found.models)
     fewer = made["nodes"][3:]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import textwrap
 import typing as t
 from collections import Counter
+from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import Catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._engines import (
@@ -82,12 +83,15 @@ def format_summary(
     :param nodes: the profiles that the summary is of
     """
     lines = [*_headline(summary), ""]
+    catalog = catalog or Catalog()
+    cards = _cards(nodes, plan or {}, catalog)
     for part in (
         _attention(summary["attention"]),
-        _cards(nodes, plan or {}, catalog or Catalog()),
+        cards.lines,
         _classes(summary["gpus"]),
         _fabrics(summary["fabrics"]),
         _idle(summary["idle_replicas"]),
+        _fits(cards.fits, catalog),
     ):
         if part:
             lines += [*part, ""]
@@ -143,9 +147,17 @@ def _short(text: str) -> str:
     return text if len(text) <= _WIDE else text[: _WIDE - 3] + "..."
 
 
-def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], catalog: Catalog) -> list[str]:
+@dataclass(slots=True, kw_only=True)
+class _Cards:
+    """A few cards one by one, and the models that fit each kind of them."""
+
+    lines: list[str]
+    fits: dict[str, tuple[str, ...]]
+
+
+def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], catalog: Catalog) -> _Cards:
     if not 0 < sum(len(node.get("gpus") or ()) for node in nodes) <= CARDS_SHOWN:
-        return []
+        return _Cards(lines=[], fits={})
     fleet = read_nodes(with_known_states(nodes))
     engines = catalog.engines or BUILTIN_ENGINES
     shapes = {
@@ -165,10 +177,26 @@ def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], cata
         state = f"{card.state}, broken" if card.broken and card.state != "unhealthy" else card.state
         rows.append((_short(card.node), card.index, look, state, card.by, len(fitting) if catalog.models else None))
     lines = ["What can run here:", *format_columns(_CARDS, rows)]
-    if catalog.models:
-        for look, names in fits.items():
-            lines += ["", f"{plural(len(names), 'model')} {'fits' if len(names) == 1 else 'fit'} {look}:"]
-            lines += textwrap.wrap(", ".join(names) or "-", 100, initial_indent="  ", subsequent_indent="  ")
+    return _Cards(lines=lines, fits=fits if catalog.models else {})
+
+
+def _fits(fits: Mapping[str, Sequence[str]], catalog: Catalog) -> list[str]:
+    """The models that fit, by kind of card and kind of model."""
+    kinds = {model.name: model.kind for model in catalog.models}
+    lines: list[str] = []
+    for look, names in fits.items():
+        lines += [""] if lines else []
+        lines.append(f"{plural(len(names), 'model')} {'fits' if len(names) == 1 else 'fit'} {look}:")
+        for kind in dict.fromkeys(kinds[name] for name in names):
+            listed = ", ".join(name for name in names if kinds[name] == kind)
+            lines += textwrap.wrap(
+                f"{kind}: {listed}",
+                100,
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
     return lines
 
 

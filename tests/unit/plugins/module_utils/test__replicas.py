@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils import _replicas
@@ -21,14 +19,14 @@ from ansible_collections.knaster.inventory.plugins.module_utils._engine_answers 
     read_metrics,
     read_models,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._replicas import Asking, observe
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
-try:
-    import engines
-    import hub as hub_peer
-finally:
-    sys.path.pop(0)
+from ansible_collections.knaster.inventory.plugins.module_utils._replicas import (
+    Asking,
+    find_asking_errors,
+    find_slot_errors,
+    observe,
+)
+from ansible_collections.knaster.inventory.tests.peers import engines
+from ansible_collections.knaster.inventory.tests.peers import hub as hub_peer
 
 NOW = 1_800_000_000
 QUICK = Asking(connect_timeout=1, timeout=2)
@@ -422,3 +420,51 @@ def test_the_time_for_all_is_kept():
 
 def test_nothing_to_ask():
     assert observe([]).replicas == []
+
+
+OPTIONS = {
+    "connect_timeout": 3,
+    "timeout": 10,
+    "deadline": None,
+    "concurrency": 32,
+    "api_key": None,
+    "api_keys": {},
+    "ca_path": None,
+    "validate_certs": True,
+}
+
+
+def test_options_that_can_not_be_used():
+    assert find_asking_errors(OPTIONS) == []
+    wrong = {**OPTIONS, "timeout": 0, "deadline": 1e9, "concurrency": 0, "api_key": "a b", "api_keys": {"x": "s\u00e9"}}
+    errors = find_asking_errors(wrong)
+    assert len(errors) == 5
+    assert not any(key in " ".join(errors) for key in ("a b", "s\u00e9"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"slot": ""}, "slot is a text"),
+        ({"engine": None}, "engine is a text"),
+        ({"endpoint": 3}, "endpoint is a text"),
+        ({"gpus": [3]}, "each of gpus is a dictionary with index"),
+        ({"shards": [{}]}, "each of shards is a dictionary with node"),
+        ({"aliases": "a"}, "aliases is a list"),
+        ({"startup_timeout": "20m"}, "startup_timeout is a number"),
+    ],
+)
+def test_slots_that_can_not_be_asked_about(changed, told):
+    good = slot("http://x:1")
+    assert find_slot_errors([good]) == []
+    errors = find_slot_errors([{**good, **changed}])
+    assert len(errors) == 1
+    assert told in errors[0]
+
+
+def test_slots_that_are_none():
+    assert find_slot_errors({}) == ["slots: a list of slot documents is needed."]
+    assert find_slot_errors([3, slot("http://x:1"), slot("http://x:1")]) == [
+        "slots[0]: a slot is a dictionary.",
+        "slots[2]: the slot chat.0.main is given twice.",
+    ]

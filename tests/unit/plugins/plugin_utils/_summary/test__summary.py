@@ -430,8 +430,8 @@ def test_one_node_says_what_can_run_there():
     text = summary_table(fleet_summary(nodes, plan, catalog=catalog), nodes, plan, catalog)
     assert "Nothing needs action." in text
     assert re.search(r"box +0 +c24 24 GB +free +- +2\n", text)
-    assert "1 model fits c8 8 GB:\n  small\n" in text
-    assert "2 models fit c24 24 GB:\n  big, small\n" in text
+    assert "1 model fits c8 8 GB:\n  llm: small\n" in text
+    assert "2 models fit c24 24 GB:\n  llm: big, small\n" in text
 
 
 def test_a_large_fleet_leads_with_what_needs_action_and_stays_short():
