@@ -17,7 +17,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from pathlib import Path
+import typing as t
+
+if t.TYPE_CHECKING:
+    from pathlib import Path
 
 LIMIT = 60.0
 _SWITCHES = (
@@ -78,7 +81,7 @@ class Chromium:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def __enter__(self) -> Chromium:
+    def __enter__(self) -> t.Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:

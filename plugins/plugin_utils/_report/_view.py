@@ -84,7 +84,7 @@ def make_view(
         "on_demand": plan.get("on_demand") or [],
         "off": plan.get("off") or [],
         "changes": None if previous is None else _split(_changes(plan, previous)),
-        "losses": None if losses is None else _losses(ordered, losses),
+        "losses": None if losses is None else _losses(ordered, placed, losses),
         "idle": _split([_idle(one) for one in summary["idle_replicas"]]),
         "stale": _split(summary["stale"]),
         "unknown": _split(summary["unknown"]),
@@ -179,10 +179,7 @@ def _status(summary: Mapping[str, t.Any]) -> dict[str, t.Any]:
     ]
     level = next((severity for severity in _SEVERITIES if counts[severity]), "ok")
     acted = counts["error"] + counts["warning"]
-    if acted:
-        text = f"{plural(acted, 'thing')} {'needs' if acted == 1 else 'need'} action"
-    else:
-        text = "Nothing needs action"
+    text = f"{plural(acted, 'thing')} {'needs' if acted == 1 else 'need'} action" if acted else "Nothing needs action"
     return {"level": level, "text": text, "parts": ", ".join(parts)}
 
 
@@ -326,8 +323,14 @@ def _changes(plan: Mapping[str, t.Any], previous: Mapping[str, t.Any]) -> list[d
     return [{"kind": _MARKS[line[0]], "mark": line[0], "text": line[2:]} for line in lines]
 
 
-def _losses(nodes: Sequence[Mapping[str, t.Any]], losses: Sequence[Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    """What each loss costs, the worst first."""
+def _losses(
+    nodes: Sequence[Mapping[str, t.Any]],
+    placed: Sequence[Mapping[str, t.Any]],
+    losses: Sequence[Mapping[str, t.Any]],
+) -> dict[str, t.Any]:
+    """What each loss costs, the worst first. In a large fleet not every node was asked about."""
+    in_use = {row["node"] for row in placed}
+    asked = {name for one in losses for name in one["nodes"]} & in_use
     numbers = {str(node["name"]): number for number, node in enumerate(nodes)}
     rows = [
         {
@@ -345,8 +348,12 @@ def _losses(nodes: Sequence[Mapping[str, t.Any]], losses: Sequence[Mapping[str, 
         if one["hit"]
     ]
     rows.sort(key=lambda row: (row["survives"], -row["missing"], -row["hit"], natural_key(" ".join(row["nodes"]))))
-    harmless = len(losses) - len(rows)
-    return _split(rows) | {"harmless": harmless, "fatal": sum(not row["survives"] for row in rows)}
+    return _split(rows) | {
+        "asked": len(asked),
+        "in_use": len(in_use),
+        "unused": sum(node["name"] not in in_use for node in nodes),
+        "fatal": sum(not row["survives"] for row in rows),
+    }
 
 
 def _idle(one: Mapping[str, t.Any]) -> dict[str, t.Any]:

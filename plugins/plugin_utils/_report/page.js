@@ -17,8 +17,6 @@ const STATE_TEXT = { used: "in use", free: "free", foreign: "held by others", un
 const BAR = ["used", "broken", "free", "foreign", "unhealthy", "unknown"];
 const HATCHED = new Set(["foreign", "unhealthy", "unknown", "broken"]);
 const SIGNS = { failed: "!", starting: "\u2026", draining: "\u2193" };
-/* Pixels of a percent of the narrowest tile. */
-const WIDE = 2.5;
 const CHUNK = 48;
 /* Up to so many nodes are drawn without being asked for. */
 const OPEN = 120;
@@ -155,7 +153,7 @@ function findGroupings() {
     fabrics += node[NODE.fabrics].length > 0;
     classes.add(classesOf(node));
   }
-  groupings.set("none", { text: "nothing", of: () => "All nodes" });
+  groupings.set("none", { text: "nothing", of: () => (results ? "Matching" : "All") });
   for (const key of [...labels].sort(order)) {
     groupings.set(`label:${key}`, { text: `label ${key}`, of: (node) => (Object.hasOwn(node[NODE.labels], key) ? node[NODE.labels][key] : `no label ${key}`) });
   }
@@ -175,7 +173,7 @@ function classesOf(node) {
 
 /* ---- drawing ---- */
 const unitOf = (card) => Math.sqrt(kindOf(card)[KIND.gb] || 12);
-const widest = Math.max(16, ...nodes.map((node) => cardsOf(node).reduce((sum, card) => sum + unitOf(card), 0)));
+const widest = Math.max(12, ...nodes.map((node) => cardsOf(node).reduce((sum, card) => sum + unitOf(card), 0)));
 function cardText(card) {
   const kind = kindOf(card);
   const parts = [`card ${card[CARD.index]}: ${kind[KIND.cls] || "unknown class"}${known(kind[KIND.gb]) ? ` ${kind[KIND.gb]} GB` : ""}, ${STATE_TEXT[stateOf(card)]}`];
@@ -183,6 +181,15 @@ function cardText(card) {
   if (by) parts.push(by);
   for (const at of card[CARD.live] || []) parts.push(`${DATA.live[at][LIVE.id]} ${DATA.live[at][LIVE.state]}`);
   return parts.join(", ");
+}
+/* Pixels of a percent of a tile, as page.css lays them out: what tells whether a text has room. */
+let perCent = 2.5;
+function measure() {
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const room = byId("groups").clientWidth;
+  const gap = 0.55 * rem;
+  const columns = Math.max(1, Math.floor((room + gap) / (17.5 * rem + gap)));
+  perCent = ((room + gap) / columns - gap - 1.3 * rem - 4) / 100;
 }
 /* Cards of one replica side by side are one block: what belongs together looks so. */
 function blocksOf(node, matched) {
@@ -202,6 +209,9 @@ function strip(node, small, matched) {
   const gap = small ? 0.9 : 0.7;
   const percent = (value) => `${value.toFixed(2)}%`;
   const scale = 100 / widest;
+  const text = caption(node, false);
+  const whole = cardsOf(node).reduce((sum, card) => sum + unitOf(card), 0) * scale;
+  const fitsBeside = text.length * 6.2 + 14 <= (100 - whole) * perCent;
   let x = 0;
   let told = true;
   for (const { state, dim, cards } of blocksOf(node, matched)) {
@@ -222,34 +232,48 @@ function strip(node, small, matched) {
       if (sign && !small) group.append(svg("text", { class: "sign", x: percent(edge - gap - 0.8), y: 11, "text-anchor": "end" }, sign));
     });
     const name = workOf(cards[0]).map((one) => one[WORK.name]).join(" + ");
-    const room = Math.floor((width * WIDE - 10) / 6.3);
-    if (!small && name && (name.length <= room || room >= 10)) {
-      const text = name.length <= room ? name : `${name.slice(0, room - 1)}\u2026`;
-      group.append(svg("text", { class: `label ${state}`, x: percent(x + width / 2), y: 16, "text-anchor": "middle", "aria-hidden": "true" }, text));
+    const room = Math.floor((width * perCent - 6) / 7);
+    if (!small && name && (name.length <= room || (room >= 10 && !fitsBeside))) {
+      const shown = name.length <= room ? name : `${name.slice(0, room - 1)}\u2026`;
+      /* In a frame of its own, so that what has no room after all is cut off. */
+      const frame = svg("svg", { x: percent(x), width: percent(width), height });
+      frame.append(svg("text", { class: `label ${state}`, x: "50%", y: 16, "text-anchor": "middle", "aria-hidden": "true" }, shown));
+      group.append(frame);
     }
     told = told && (state === "free" || (name && name.length <= room));
     made.append(group);
     x += width + gap;
   }
-  const text = caption(node, false);
-  const beside = told || text.length * 6.2 + 14 <= (100 - x) * WIDE;
-  if (beside && text && !told && !small) made.append(svg("text", { class: "beside", x: percent(x + 1.5), y: 16, "aria-hidden": "true" }, text));
+  if (text && fitsBeside && !told && !small) made.append(svg("text", { class: "beside", x: percent(x + 1.5), y: 16, "aria-hidden": "true" }, text));
+  const beside = told || fitsBeside;
   return { made, beside };
 }
 /* Who has the cards of a node; free ones are counted at its name. */
 function caption(node, free) {
   const parts = [];
   const owners = new Map();
+  const alike = new Map();
   const others = new Map();
   for (const card of cardsOf(node)) {
-    const work = workOf(card).map((one) => one[WORK.name]).join(" + ");
-    if (work) owners.set(work, (owners.get(work) || 0) + 1);
-    else if (free || stateOf(card) !== "free") {
+    const work = workOf(card);
+    if (work.length) {
+      const name = work.map((one) => one[WORK.name]).join(" + ");
+      owners.set(name, { work, count: (owners.get(name) || { count: 0 }).count + 1 });
+    } else if (free || stateOf(card) !== "free") {
       const text = stateOf(card) === "foreign" && card[CARD.holder] ? card[CARD.holder] : STATE_TEXT[stateOf(card)];
       others.set(text, (others.get(text) || 0) + 1);
     }
   }
-  for (const [name, count] of owners) parts.push(count > 1 ? `${name} on ${count}` : name);
+  /* Replicas of one role with a card each share a word: chat/0-3. */
+  for (const [name, { work, count }] of owners) {
+    const base = work[0][WORK.base];
+    const replica = name.slice(base.length + 1);
+    const single = work.length === 1 && count === 1 && /^\d+$/.test(replica);
+    if (single && alike.has(base)) alike.get(base).push(Number(replica));
+    else if (single) { alike.set(base, [Number(replica)]); parts.push(base); }
+    else parts.push(count > 1 ? `${name} on ${count}` : name);
+  }
+  for (const [at, part] of parts.entries()) if (alike.has(part)) parts[at] = `${part}/${spans(alike.get(part).sort((left, right) => left - right))}`;
   for (const at of node[NODE.cpuWork] || []) parts.push(`${DATA.placed[at][WORK.name]} on the CPU`);
   for (const [text, count] of others) parts.push(`${count} ${text}`);
   return parts.join(", ");
@@ -374,6 +398,7 @@ function nodeBody(at) {
         known(card[CARD.pci]) ? el("span", { class: "mono" }, bdi(card[CARD.pci])) : null, known(card[CARD.uuid]) ? el("span", { class: "mono" }, bdi(card[CARD.uuid])) : null,
       ];
     }), `Cards of ${node[NODE.name]}`));
+    body.lastElementChild.classList.add("wide-2");
     const fitting = new Map();
     for (const card of cards) {
       const list = known(card[CARD.fits]) ? card[CARD.fits] : (workOf(card)[0] || [])[WORK.fits];
@@ -448,6 +473,7 @@ function bar(counts, total, label) {
   return made;
 }
 function drawGroups() {
+  measure();
   const grouping = groupings.get(asked.by).of;
   const members = new Map();
   const kept = new Map(forced);
@@ -637,6 +663,9 @@ function start() {
   }
   window.addEventListener("hashchange", () => { if (readHash()) { showAsked(); apply(); if (asked.node) openNode(asked.node); } });
   window.addEventListener("pagehide", writeHashNow);
+  /* The first search finds its index made. */
+  const idle = window.requestIdleCallback || ((made) => setTimeout(made, 200));
+  idle(() => { if (!index) index = makeIndex(); });
   theme();
   print();
   const node = asked.node;

@@ -32,15 +32,15 @@ from ansible_collections.knaster.inventory.tests.unit.plugins.plugin_utils._repo
 
 ROOT = Path(__file__).resolve().parents[5]
 # What the template itself uses; anything else came from data.
-TAGS = set(
+TAGS = (
     "html head meta title style body a svg defs pattern path circle header div h1 h2 h3 button span p strong dl dt dd data nav ul li"
     " main section form label input select option kbd code rect noscript table caption thead tr th tbody tfoot td details summary"
-    " article footer script bdi".split()
+    " article footer script bdi"
 )
-ATTRIBUTES = set(
-    "lang charset http-equiv content name class href aria-hidden width height focusable id patternUnits d cx cy r type hidden"
+ATTRIBUTES = (
+    "lang charset http-equiv content name class href aria-hidden width height focusable id patternunits d cx cy r type hidden"
     " data-key value aria-label aria-labelledby tabindex role autocomplete spellcheck placeholder aria-describedby aria-live scope x y rx"
-    " data-label data-find data-class data-kind data-base data-loss title".lower().split()
+    " data-label data-find data-class data-kind data-base data-loss title"
 )
 
 
@@ -167,6 +167,16 @@ def test_losses_worst_first(fleet, page):
     assert set(names[: len(fatal)]) == {one["nodes"][0] for one in fatal}
 
 
+def test_losses_of_some_nodes_are_said_to_be_of_some():
+    made = Fleet([node(f"n{at}", card(0, "l40s", 48)) for at in range(3)], [role("chat", 40, count=2)])
+    text = Page(made.lose_each().page()).text
+    assert "Everything finds another place, whichever node is lost. 1 node runs nothing of this plan." in text
+    made.losses = made.losses[:1]
+    assert "Everything on these nodes finds another place. Asked about 1 of 2 nodes in use." in Page(made.page()).text
+    made.losses = None
+    assert "If a node is lost" not in Page(made.page()).text
+
+
 def test_a_long_list_keeps_everything():
     roles = [role(f"role-{at}", 900) for at in range(40)]
     made = Fleet([node(f"n{at}", card(0, "l40s", 48), state="cordoned") for at in range(40)], roles)
@@ -214,8 +224,8 @@ def test_a_card_that_no_profile_shows_any_more():
 def test_nothing_from_data_is_markup(make):
     text = make().page()
     page = Page(text)
-    assert {tag for tag, _values in page.elements} <= TAGS
-    assert {key for _tag, values in page.elements for key in values} <= ATTRIBUTES
+    assert {tag for tag, _values in page.elements} <= set(TAGS.split())
+    assert {key for _tag, values in page.elements for key in values} <= set(ATTRIBUTES.split())
     assert (len(page.scripts), len(page.islands), len(page.styles)) == (1, 1, 1)
     assert {values["href"][0] for tag, values in page.elements if tag == "a"} == {"#"}
     assert sum(tag == "html" for tag, _values in page.elements) == 1
