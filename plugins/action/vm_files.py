@@ -51,6 +51,7 @@ ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "allow_stop": {"type": "bool", "default": False},
     "prune": {"type": "bool", "default": False},
     "recreate": {"type": "bool", "default": False},
+    "strict": {"type": "bool", "default": False},
 }
 _DEFAULT_PORT = 8006
 
@@ -79,13 +80,13 @@ class ActionModule(ActionBase):
             return result
         prepared = made.prepared
         result["findings"] = [one.plain() for one in prepared.findings]
-        table = format_machines(prepared.definitions.vms, clusters)
         findings = format_findings(prepared.findings)
         if prepared.errors:
             count = len(prepared.errors)
             msg = f"Nothing was changed, because {count} thing{'s are' if count > 1 else ' is'} in the way:\n{findings}"
-            result.update(failed=True, msg=msg, table=table)
+            result.update(failed=True, msg=msg)
             return result
+        table = format_machines(prepared.definitions.vms, clusters)
         steps = format_steps(prepared.steps)
         result["table"] = "\n".join(part for part in (table, findings, steps) if part)
         result["machines"] = len(prepared.definitions.vms)
@@ -130,7 +131,12 @@ class ActionModule(ActionBase):
             settings=settings,
             commands=Path(commands).absolute() if commands else None,
             clusters=clusters,
-            allowed=Allowed(stop=options["allow_stop"], prune=options["prune"], recreate=options["recreate"]),
+            allowed=Allowed(
+                stop=options["allow_stop"],
+                prune=options["prune"],
+                recreate=options["recreate"],
+                strict=options["strict"],
+            ),
             present=options["state"] != "absent",
             only=options["limit"],
         )

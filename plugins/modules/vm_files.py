@@ -104,6 +104,11 @@ options:
       - Whether a machine that the plan has on another node is removed and made anew there.
     type: bool
     default: false
+  strict:
+    description:
+      - Whether devices that somebody else added to our machines are removed.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - knaster.inventory._attributes
   - knaster.inventory._attributes.action
@@ -157,7 +162,7 @@ machines:
   sample: 5
 table:
   description: The machines, the findings and the steps as text.
-  returned: when everything could be read
+  returned: success
   type: str
   sample: "NODE  MACHINE\n"
 findings:

@@ -50,7 +50,7 @@ def render_commands(vms: Iterable[Mapping[str, t.Any]]) -> str:
     lines = [_HEAD]
     for name in names:
         lines.append(f"{shlex.quote(name)})\n")
-        lines += [f"  {command}\n" for command in _of_cluster(clusters[name])]
+        lines += [f"  {command}\n" if command else "\n" for command in _of_cluster(clusters[name])]
         lines.append("  ;;\n")
     lines.append(_TAIL.format(clusters=" ".join(shlex.quote(name) for name in names) or "none"))
     return "".join(lines)

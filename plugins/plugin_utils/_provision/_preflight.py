@@ -100,6 +100,7 @@ class Allowed:
     stop: bool = False
     prune: bool = False
     recreate: bool = False
+    strict: bool = False
 
 
 def find_problems(
@@ -398,9 +399,12 @@ class _Check:
     def _holders(self, one: Definition, card: Card) -> None:
         """Who has the card now: a machine of others keeps it, one of ours lets it go where it may."""
         planned = {other["vmid"] for other in self.vms}
+        mine = next((holder for holder in card.holders if holder.vmid == one["vmid"]), None)
         for holder in card.holders:
             if holder.vmid == one["vmid"]:
                 continue
+            # A machine that has its card already is not kept from running by another one that stands still.
+            severity = WARNING if mine is not None and (mine.running or not holder.running) else ERROR
             what = f"{holder.name} (machine {holder.vmid})"
             guest = self.cluster.guests.get(holder.vmid)
             if not holder.certain:
@@ -412,21 +416,15 @@ class _Check:
                 remedy = (
                     "Take the card from that machine, or collect the node again, so that the plan leaves the card alone"
                 )
-                self.add(ERROR, "card_held", text, remedy, vm=one)
-            elif guest.own is not None and holder.key not in guest.own:
+                self.add(severity, "card_held", text, remedy, vm=one)
+            elif guest.own is not None and holder.key not in guest.own and not self.allowed.strict:
                 text = f"somebody gave the card at {card.address.text} to {what} by hand"
-                self.add(
-                    ERROR, "card_held", text, f"Remove it there: qm set {holder.vmid} --delete {holder.key}", vm=one
-                )
+                remedy = f"Remove it there: qm set {holder.vmid} --delete {holder.key}; or set provision_strict"
+                self.add(severity, "card_held", text, remedy, vm=one)
             elif holder.vmid not in planned and not self.allowed.prune:
                 text = f"{what}, which is in no plan any more, has the card at {card.address.text}"
-                self.add(
-                    ERROR,
-                    "card_held",
-                    text,
-                    "Set provision_prune to remove that machine, or take the card from it",
-                    vm=one,
-                )
+                remedy = "Set provision_prune to remove that machine, or take the card from it"
+                self.add(severity, "card_held", text, remedy, vm=one)
             elif holder.running and not self.allowed.stop:
                 text = f"the card at {card.address.text} comes from {what}, which runs"
                 self.add(ERROR, "needs_stop", text, "Shut that machine down, or set provision_allow_stop", vm=one)
@@ -456,9 +454,12 @@ class _Check:
             )
         for key in guest.devices:
             if key not in one["config"] and guest.own is not None and key not in guest.own:
-                text = f"{key} was added by somebody else and stays"
-                remedy = f"Remove it with: qm set {guest.vmid} --delete {key}; or set provision_strict"
-                self.add(WARNING, "foreign_device", text, remedy, vm=one)
+                if self.allowed.strict:
+                    self.add(INFO, "foreign_device", f"{key} was added by somebody else", "It is removed", vm=one)
+                else:
+                    text = f"{key} was added by somebody else and stays"
+                    remedy = f"Remove it with: qm set {guest.vmid} --delete {key}; or set provision_strict"
+                    self.add(WARNING, "foreign_device", text, remedy, vm=one)
         for entry in one["mappings"]:
             there = [other for other in self.cluster.mappings.get(entry["id"], ()) if other["node"] == entry["node"]]
             if there and not any(_says_the_same(entry, other) for other in there):

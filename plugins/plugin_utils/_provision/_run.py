@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._definitions import (
     Definitions,
@@ -19,7 +19,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._defi
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import (
     ERROR,
-    Allowed,
     Finding,
     find_problems,
 )
@@ -31,6 +30,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._step
 if t.TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import (
+        Allowed,
+    )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._settings import (
         Settings,
     )
@@ -88,7 +90,7 @@ def prepare(
     if clusters is None:
         return Prepared(definitions=definitions, findings=tuple(findings), steps=())
     if not present:
-        allowed = Allowed(stop=allowed.stop, prune=True, recreate=allowed.recreate)
+        allowed = replace(allowed, prune=True)
     places = {place_of(str(node["name"]), settings, node): str(node["name"]) for node in reversed(nodes)}
     problems = find_problems(definitions.vms, clusters, allowed=allowed)
     if only is not None:

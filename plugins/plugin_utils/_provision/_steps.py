@@ -152,7 +152,7 @@ class _Maker:
             and holder.vmid != one["vmid"]
             and holder.vmid in self.by_vmid
             and holder.vmid not in removed
-            and (guest.own is None or holder.key in guest.own)
+            and (self.allowed.strict or guest.own is None or holder.key in guest.own)
         )
 
     def _without(self, guest: Guest, keys: Sequence[str]) -> dict[str, t.Any]:
