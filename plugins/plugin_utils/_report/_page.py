@@ -58,7 +58,7 @@ def render_report(
     """
     style, script = _part("page.css"), _part("page.js")
     text = _template().render(
-        view=make_view(nodes, plan, summary, previous=previous, losses=losses),
+        view=make_view(nodes, plan, summary, previous=previous, replicas=replicas, losses=losses),
         data=_island(page_data(nodes, plan, replicas, fitting)),
         title=title,
         style=style,

@@ -64,11 +64,12 @@ def make_view(
     summary: Mapping[str, t.Any],
     *,
     previous: Mapping[str, t.Any] | None,
+    replicas: Sequence[Mapping[str, t.Any]],
     losses: Sequence[Mapping[str, t.Any]] | None,
 ) -> dict[str, t.Any]:
     """Everything that the template needs beside the data of the picture."""
     ordered = sorted(nodes, key=lambda node: natural_key(str(node["name"])))
-    known = _searchable(ordered, plan)
+    known = _searchable(ordered, plan, replicas)
     placed = _placed(plan)
     return {
         "headline": _headline(summary),
@@ -96,9 +97,11 @@ def make_view(
     }
 
 
-def _searchable(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any]) -> set[str]:
+def _searchable(
+    nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.Any]]
+) -> set[str]:
     """What a search of the page finds, so that a name in a sentence can lead there."""
-    found = {str(node["name"]) for node in nodes}
+    found = {str(node["name"]) for node in nodes} | {one["id"] for one in replicas if one.get("shards")}
     for key, what in (("assignments", "role"), ("replicas", "model")):
         for one in plan.get(key) or ():
             found |= {one[what], f"{one[what]}/{one['replica']}"}

@@ -207,6 +207,8 @@ def test_names_in_sentences_lead_to_the_fleet(show):
     browser = show("mixed")
     browser.run("document.querySelector('#attention a[data-find=\"mid-1\"]').click()")
     assert browser.run("document.getElementById('q').value") == '"mid-1"'
+    browser.run("document.querySelector('#attention a[data-find=\"chat.1.main\"]').click()")
+    assert browser.run(NAMES) == ["mid-10"]
     browser.run("document.querySelector('#classes a[data-class=\"h100\"]').click()")
     assert browser.run(COUNT) == "2 of 7 nodes, 16 of 22 cards match"
     browser.run("document.querySelector('#classes a[data-find]').click()")
