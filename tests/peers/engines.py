@@ -7,13 +7,18 @@
 
 An engine answers its health, list of models and metrics as its documentation says: vLLM 0.33, SGLang 0.5.23, llama.cpp of
 October 2026, text-embeddings-inference 1.9.3 and infinity 0.0.78. Each remembers who asked for what with which headers.
+
+``python tests/peers/engines.py OUT.json SECONDS KIND...`` serves engines of these kinds (``silent`` and the other names of ``RAW`` too)
+so long, or until the file is removed that it writes their endpoints to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import pathlib
 import socket
+import sys
 import threading
 import time
 import typing as t
@@ -301,3 +306,21 @@ def closed_endpoint() -> str:
     """An endpoint at which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def main(out: str, seconds: str, *kinds: str) -> None:
+    with contextlib.ExitStack() as stack:
+        made = []
+        for kind in kinds:
+            served = serve_raw(RAW[kind]) if kind in RAW else serve(Engine(kind, requests=5, running=1))
+            made.append(stack.enter_context(served))
+        part = pathlib.Path(f"{out}.part")
+        part.write_text(json.dumps(made), encoding="utf-8")
+        part.rename(out)
+        end = time.monotonic() + float(seconds)
+        while time.monotonic() < end and pathlib.Path(out).exists():
+            time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
