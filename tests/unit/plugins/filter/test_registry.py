@@ -1,0 +1,68 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+"""The filters as templates call them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.knaster.inventory.plugins.filter.registry import FilterModule
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
+from slots import KIND_NAMES, fleet
+
+FILTERS = FilterModule().filters()
+SEAT = {"role": "chat", "replica": 0, "node": "n1", "engine": "vllm", "slots": ["main"], "vm": "chat-0"}
+
+
+def test_slot_documents():
+    plan = {"version": 1, "assignments": [SEAT]}
+    vm = {"vmid": 7000, "name": "chat-0", "node": "n1"}
+    for vms in ([vm], {"version": 1, "vms": [vm]}):
+        (slot,) = FILTERS["slot_documents"](plan, {"roles": [], "models": []}, vms, registry_domain="x.example")
+        assert slot["vm"]["vmid"] == 7000
+    assert FILTERS["slot_documents"](None) == []
+
+
+def test_slot_documents_names_all_mistakes():
+    catalog = {"models": [{"name": "m"}], "roles": [{"name": "r"}]}
+    with pytest.raises(
+        AnsibleFilterError, match=r"(?s)^The slots can not be told, 5 errors:.*version 3.*models.*roles"
+    ):
+        FILTERS["slot_documents"]({"version": 3}, catalog, {"vms": "x"})
+    with pytest.raises(AnsibleFilterError, match="catalog: expected the lists"):
+        FILTERS["slot_documents"]({}, [1])
+    with pytest.raises(AnsibleFilterError, match=r"plan: assignments\[0\] has no role"):
+        FILTERS["slot_documents"]({"version": 1, "assignments": [{}]})
+    with pytest.raises(AnsibleFilterError, match="plan: can not be used as data"):
+        FILTERS["slot_documents"]({"a": object()})
+
+
+@pytest.mark.parametrize("name", ["gateway_config", "prometheus_targets", "prometheus_rules", "engine_commands"])
+def test_what_is_made_of_slots(name):
+    slots = fleet(KIND_NAMES)
+    before = json.dumps(slots)
+    assert FILTERS[name](slots)
+    assert json.dumps(slots) == before
+    with pytest.raises(AnsibleFilterError, match=r"(?s)4 errors:\n- slots\[0\].*slots\[1\]: expected a document"):
+        FILTERS[name]([{"slot": "../x"}, 7])
+    with pytest.raises(AnsibleFilterError, match="slots: can not be used as data"):
+        FILTERS[name]([object()])
+
+
+def test_options_are_checked():
+    with pytest.raises(AnsibleFilterError, match="format: 'x' is none of litellm, llama-swap"):
+        FILTERS["gateway_config"]([], "x")
+    with pytest.raises(AnsibleFilterError, match="api_key_env"):
+        FILTERS["gateway_config"]([], api_key_env="a-b")
+    with pytest.raises(AnsibleFilterError, match="window"):
+        FILTERS["prometheus_rules"]([], "soon")
+    with pytest.raises(AnsibleFilterError, match="images: vllm"):
+        FILTERS["engine_commands"]([], {"vllm": ""})

@@ -1,0 +1,155 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+"""The inventory plugin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible import constants
+from ansible.errors import AnsibleError
+from ansible.inventory.data import InventoryData
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.doc_fragments import constructed, inventory_cache
+from ansible.template import Templar
+from ansible_collections.knaster.inventory.plugins.inventory.slots import DOCUMENTATION, InventoryModule
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import Where, make_outputs
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
+from slots import HOSTILE, KIND_NAMES, fleet
+
+
+def make_plugin():
+    """The plugin with the options that its documentation names, as the loader of collections makes it."""
+    options = {}
+    for text in (
+        constructed.ModuleDocFragment.DOCUMENTATION,
+        inventory_cache.ModuleDocFragment.DOCUMENTATION,
+        DOCUMENTATION,
+    ):
+        options |= yaml.safe_load(text)["options"]
+    name = InventoryModule.NAME
+    constants.config.initialize_plugin_configuration_definitions("inventory", name, options)
+    plugin = InventoryModule()
+    plugin._load_name = plugin.ansible_name = name
+    return plugin
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Writes slots and a source file, and returns what the plugin makes of them."""
+
+    def call(slots, more="", *, cache=True, name="slots.yml", write=True):
+        if write:
+            (tmp_path / "slots").mkdir(exist_ok=True)
+            for path, text in make_outputs(slots, Where(slots=tmp_path / "slots")).after.items():
+                path.write_text(text)
+        source = tmp_path / name
+        source.write_text(f"plugin: knaster.inventory.slots\npath: {tmp_path}/slots\n{more}")
+        plugin = make_plugin()
+        assert plugin.verify_file(str(source))
+        data = InventoryData()
+        plugin.parse(data, DataLoader(), str(source), cache=cache)
+        plugin.update_cache_if_changed()
+        data.reconcile_inventory()
+        return data
+
+    return call
+
+
+def groups_of(data):
+    return {
+        name: sorted(host.name for host in group.hosts)
+        for name, group in data.groups.items()
+        if name not in ("all", "ungrouped")
+    }
+
+
+def test_machines_are_hosts_in_groups(read):
+    (slot,) = (slot for slot in fleet(["qwen-8b"], domain="gpu.example") if "replica_of" in slot)
+    data = read([slot])
+    assert groups_of(data) == {
+        "model_qwen_8b": ["qwen-8b-0-0", "qwen-8b-0-1"],
+        "node_qwen_8b0": ["qwen-8b-0-0"],
+        "node_qwen_8b1": ["qwen-8b-0-1"],
+        "engine_vllm": ["qwen-8b-0-0", "qwen-8b-0-1"],
+        "fabric_qwen_8b": ["qwen-8b-0-0", "qwen-8b-0-1"],
+    }
+    first, second = (data.hosts[f"qwen-8b-0-{rank}"].get_vars() for rank in range(2))
+    assert first["ansible_host"] == "qwen-8b-0-0.gpu.example"
+    assert [slot["slot"] for slot in first["knaster_slots"]] == [slot["slot"]]
+    assert (first["knaster_rank"], second["knaster_rank"]) == (0, 1)
+    assert second["knaster_slots"] == []
+    assert second["knaster_slot"] == slot["slot"]
+
+
+def test_all_slots_of_a_machine_are_with_it(read):
+    data = read([slot for slot in fleet(["qwen-8b"]) if "role" in slot])
+    assert groups_of(data)["role_qwen_8b"] == ["qwen-8b-0"]
+    assert len(data.hosts["qwen-8b-0"].get_vars()["knaster_slots"]) == 2
+
+
+def test_constructed_features(read):
+    more = (
+        "compose: {ansible_user: \"'ops'\", first: 'knaster_slots[0].slot'}\n"
+        "groups: {adapters: \"knaster_slots | selectattr('lora', 'defined') | length > 0\"}\n"
+        "keyed_groups: [{key: knaster_node, prefix: on}]\n"
+    )
+    data = read([slot for slot in fleet(["qwen-8b"]) if "role" in slot], more)
+    assert data.hosts["qwen-8b-0"].get_vars()["ansible_user"] == "ops"
+    assert data.hosts["qwen-8b-0"].get_vars()["first"].startswith("qwen-8b.0.")
+    assert groups_of(data)["adapters"] == ["qwen-8b-0"]
+    assert groups_of(data)["on_qwen-8b"] == ["qwen-8b-0"]
+    with pytest.raises(AnsibleError):
+        read([], "strict: true\ncompose: {x: nothing_such}\n", write=False)
+
+
+def test_the_cache_is_used_where_it_is_wanted(read, tmp_path):
+    more = f"cache: true\ncache_plugin: jsonfile\ncache_connection: {tmp_path}/cache\n"
+    slots = fleet(KIND_NAMES)
+    hosts = set(read(slots, more).hosts)
+    for path in (tmp_path / "slots").iterdir():
+        path.unlink()
+    assert set(read([], more, write=False).hosts) == hosts
+    assert set(read([], more, write=False, cache=False).hosts) == set()
+
+
+def test_hostile_names_are_hosts_without_harm(read):
+    data = read(fleet(HOSTILE))
+    templar = Templar(loader=DataLoader())
+    seen = set()
+    for name, host in data.hosts.items():
+        assert name.replace("-", "").replace(".", "").isalnum()
+        variables = host.get_vars()
+        seen.add(variables["knaster_node"])
+        # As untrusted as what a node says: nothing of it is ever a template.
+        assert templar.template(variables["knaster_slots"]) == variables["knaster_slots"]
+        assert templar.template(variables["knaster_node"]) == variables["knaster_node"]
+    assert "{{ 7*7 }}" in seen
+    assert all(group.replace("_", "").isalnum() and group.isascii() for group in data.groups)
+
+
+@pytest.mark.parametrize("name", ["slots.yml", "slots.yaml", "fleet.slots.yml", "a.slots.yaml"])
+def test_names_of_source_files(read, name):
+    assert read(fleet(["a"]), name=name).hosts
+
+
+def test_other_files_are_not_meant(tmp_path):
+    plugin = make_plugin()
+    for name in ("inventory.yml", "myslots.yml", "slots.json"):
+        (tmp_path / name).write_text("plugin: knaster.inventory.slots\n")
+        assert not plugin.verify_file(str(tmp_path / name))
+
+
+def test_slots_that_can_not_be_read_are_one_error(read, tmp_path):
+    read(fleet(["a"]))
+    (tmp_path / "slots/x.yaml").write_text("a: [\n")
+    (tmp_path / "slots/y.yaml").write_text("managed_by: knaster.inventory\n")
+    with pytest.raises(AnsibleError, match=r"(?s)x\.yaml: can not be read.*y\.yaml: .*must be there"):
+        read([], write=False)
