@@ -11,6 +11,7 @@ playbook for each.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +151,31 @@ class Fleet:
         """The settings of the run."""
         nodes = {profile["name"]: {"cluster": self.cluster} for profile in self.profiles}
         return read_settings({"defaults": self.defaults, "nodes": nodes})
+
+
+def write_project(directory, fleet, url, ca_file):
+    """Write what a user has for the fleet: profiles, catalog and inventory, with the simulator as API of all nodes."""
+    profiles, catalog = directory / "knaster" / "profiles", directory / "catalog"
+    for path in (profiles, catalog):
+        path.mkdir(parents=True, exist_ok=True)
+    for profile in fleet.profiles:
+        (profiles / f"{profile['name']}.json").write_text(json.dumps(profile))
+    (catalog / "roles.yaml").write_text(json.dumps({"roles": fleet.roles}))
+    (catalog / "models.yaml").write_text(json.dumps({"models": []}))
+    host, port = url.rpartition("/")[2].split(":")
+    api = {
+        "knaster_pve_api_host": host,
+        "knaster_pve_api_port": int(port),
+        "knaster_pve_api_user": TOKEN.partition("!")[0],
+        "knaster_pve_api_token_id": TOKEN.partition("!")[2],
+        "knaster_pve_api_token_secret": SECRET,
+        "knaster_pve_ca_path": str(ca_file),
+        "knaster_pve_vm": fleet.defaults,
+    }
+    local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    nodes = {"hosts": {profile["name"]: {} for profile in fleet.profiles}, "vars": api}
+    inventory = {"all": {"hosts": {"localhost": local}, "children": {"nodes": nodes}}}
+    (directory / "inventory.yml").write_text(json.dumps(inventory))
 
 
 def api_of(url, ca_file, *, password=False, read_only=False, **more):
