@@ -241,7 +241,8 @@ pci() {
 # device PREFIX: one line for the device in $d.
 device() {
   line="$1 address=${d##*/}"
-  for key in class vendor device subsystem_vendor subsystem_device numa_node mem_info_vram_total mem_info_gtt_total; do
+  for key in class vendor device subsystem_vendor subsystem_device numa_node mem_info_vram_total mem_info_gtt_total \
+    current_compute_partition; do
     value=
     read -r value <"$d/$key" && line="$line $key=$value"
   done

@@ -46,6 +46,8 @@ _NVIDIA_ID, _AMD_ID, _INTEL_ID = sysfs_pci.NVIDIA, sysfs_pci.AMD, sysfs_pci.INTE
 # The drivers whose cards a vendor's tool lists.
 _DRIVERS = {_NVIDIA_ID: ("nvidia",), _AMD_ID: ("amdgpu",), _INTEL_ID: ("i915", "xe")}
 _NO_DEVICES = "no_devices"
+# How AMD's driver calls a card that is not divided.
+_WHOLE = "SPX"
 # What became of a command that never spoke, or spoke of itself only: the cards may be well.
 _SILENT = ("absent", "not_asked", "timeout", "command_failed", "unparsable_rows", "not_json", "command_not_found")
 
@@ -81,6 +83,7 @@ class _Asked:
 
 _NOT_ASKED = _Asked(code="not_asked", text="not asked")
 
+_Health = t.Tuple[t.Optional[bool], t.Optional[t.Tuple[str, str]]]
 _Pair = t.Tuple[t.Optional[_Seen], t.Optional[sysfs_pci.Device]]
 
 
@@ -213,13 +216,23 @@ def _ask_other(
         except ParseError as exc:
             trouble = trouble or _Asked(code=exc.code, text=str(exc).partition(": ")[2], tool=tool)
             continue
-        return _Asked(tuple(_of_vendor(vendor_id, card) for card in cards), tool=tool)
+        return _Asked(tuple(_of_vendor(vendor_id, card, cards) for card in cards), tool=tool)
     if trouble is not None and trouble.code != _NO_DEVICES:
         notes.append(f"{trouble.tool}: {trouble.text}")
     return trouble or _NOT_ASKED
 
 
-def _of_vendor(vendor_id: str, card: VendorCard) -> _Seen:
+def _of_vendor(vendor_id: str, card: VendorCard, cards: t.Sequence[VendorCard]) -> _Seen:
+    slices = None
+    if card.partition not in (None, _WHOLE):
+        # The parts of a card are listed as cards of their own, in one slot.
+        parts = [other for other in cards if other is card or _slot(other) == _slot(card) is not None]
+        slices = tuple(
+            nvidia_smi_list.Slice(
+                str(card.partition).lower(), part.memory_mib and int(part.memory_mib / 1024 + 0.5), part.uuid
+            )
+            for part in parts
+        )
     return _Seen(
         index=card.index,
         name=card.name,
@@ -227,9 +240,15 @@ def _of_vendor(vendor_id: str, card: VendorCard) -> _Seen:
         driver=card.driver,
         uuid=card.uuid,
         pci_address=card.pci_address,
+        mig=None if card.partition is None else card.partition != _WHOLE,
         vendor_id=vendor_id,
         device_id=card.device_id,
+        slices=slices,
     )
+
+
+def _slot(card: VendorCard) -> t.Optional[str]:
+    return card.pci_address.rpartition(".")[0] if card.pci_address else None
 
 
 def _is_integrated(card: _Seen) -> bool:
@@ -383,18 +402,20 @@ def _gpu(
         previous = {}  # another card in the same slot
     values = _Values(declared, previous)
     board = device.subsystem_id if device else None
+    chip = pci_id
+    virtual = _gpu_models.is_virtual(declared.get("name") or read.name or previous.get("name"))
+    if virtual:
+        pci_id = board = None  # they are of the card that it is a part of
     by_ids = _gpu_models.candidates(name=read.name, pci_id=pci_id, subsystem_id=board)
     unified = bool(by_ids) and all(model.unified for model in by_ids)
     tool = asked.tool
     shared_mib: t.Optional[int] = None
     if unified and read.vendor_id != _NVIDIA_ID:
         # Its tools print what the firmware carved out for it, which is not what it can use.
-        read = replace(read, memory_mib=None)
+        read, tool = replace(read, memory_mib=None), _SYSFS
         shared_mib = _shared_mib(device, host_mib)
-        tool = _SYSFS
     elif read.memory_mib is None and device is not None and device.vram_bytes:
-        read = replace(read, memory_mib=device.vram_bytes // _MIB or None)
-        tool = _SYSFS
+        read, tool = replace(read, memory_mib=device.vram_bytes // _MIB or None), _SYSFS
     # A size that was stated or seen before tells apart what shares a PCI id; what is printed now tells it best.
     size = None if read.memory_mib is not None else declared.get("memory_gb") or previous.get("memory_gb")
     model = _gpu_models.find(
@@ -409,12 +430,7 @@ def _gpu(
         nominal = _gpu_models.nominal_memory_gb(name, pci_id, read.memory_mib, subsystem_id=board)
     # Where several cards are possible, the table still answers if all of them agree.
     of_all = _gpu_models.nominal_memory_gb(name, pci_id, subsystem_id=board)
-    capability = _gpu_models.compute_cap(name, pci_id, subsystem_id=board)
-    mig = read.mig
-    if mig is None and model and not model.mig_capable:
-        mig = False
-    elif card is None:
-        mig = values.last("mig")
+    capability = _gpu_models.compute_cap(name, chip, subsystem_id=board)
     gpu: t.Dict[str, t.Any] = {
         "index": index,
         "name": name,
@@ -432,7 +448,7 @@ def _gpu(
         "vendor": _VENDORS.get(read.vendor_id),
         "uuid": read.uuid or values.last("uuid"),
         "pci": _pci(device, read),
-        "mig": mig,
+        "mig": _mig(card, device, model, values),
     }
     if read.slices is not None:
         gpu["mig_slices"] = [
@@ -440,11 +456,10 @@ def _gpu(
         ]
     if not _gpu_models.is_known(name, pci_id=pci_id):
         gpu["known"] = False
+    if virtual:
+        gpu["vgpu"] = True
     unified = bool(model and model.unified and read.memory_mib is None)
-    healthy, health = _health(card, device, asked, unified=unified)
-    if declared.get("healthy") is not None:
-        healthy = bool(declared["healthy"])
-        health = None if healthy else ("declared", "declared unusable")
+    healthy, health = _stated_health(declared) or _health(card, device, asked, unified=unified)
     gpu["healthy"] = healthy
     if health:
         gpu["health"] = {"code": health[0], "text": health[1]}
@@ -458,6 +473,22 @@ def _gpu(
         gpu["reserved_mib"] = reserved
     gpu["sources"] = values.sources
     return gpu
+
+
+def _mig(
+    card: t.Optional[_Seen],
+    device: t.Optional[sysfs_pci.Device],
+    model: t.Optional[_gpu_models.GpuModel],
+    values: _Values,
+) -> t.Optional[bool]:
+    """Return whether a card is divided, by whoever knows it; None where nobody does."""
+    if card is not None and card.mig is not None:
+        return card.mig
+    if device is not None and device.partition is not None:
+        return device.partition != _WHOLE
+    if model and not model.mig_capable:
+        return False
+    return t.cast("t.Optional[bool]", values.last("mig")) if card is None else None
 
 
 def _shared_mib(device: t.Optional[sysfs_pci.Device], host_mib: t.Optional[int]) -> t.Optional[int]:
@@ -540,13 +571,18 @@ def _pci(device: t.Optional[sysfs_pci.Device], card: nvidia_smi.Card) -> t.Optio
     }
 
 
+def _stated_health(declared: t.Mapping[str, t.Any]) -> t.Optional[_Health]:
+    works = declared.get("healthy")
+    return None if works is None else (bool(works), None if works else ("declared", "declared unusable"))
+
+
 def _health(
     card: t.Optional[_Seen],
     device: t.Optional[sysfs_pci.Device],
     asked: _Asked,
     *,
     unified: bool,
-) -> t.Tuple[t.Optional[bool], t.Optional[t.Tuple[str, str]]]:
+) -> _Health:
     """Return whether a card works: true, false, or None where nothing tells; and what is wrong with it."""
     if card is not None:
         if card.health:

@@ -213,6 +213,8 @@ _VENDOR_WORDS = re.compile(
     r"\b(?:nvidia|geforce|amd|ati|radeon pro|radeon|instinct|intel|corporation|generation|graphics|data center gpu)\b"
     r"|\((?:r|tm)\)"
 )
+# A part of a card that its driver gives a virtual machine is named by the card, a size in GB and what it is for.
+_VIRTUAL = re.compile(r"^(?:grid|nvidia)\b.*-[0-9]{1,3}[abcq](?:me)?[0-9]?$", re.IGNORECASE | re.ASCII)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -337,6 +339,11 @@ def compute_cap(
 def models() -> t.Sequence[GpuModel]:
     """Give the whole table, sorted by vendor and class."""
     return _MODELS
+
+
+def is_virtual(name: t.Optional[str]) -> bool:
+    """Tell the name of a virtual GPU, such as ``GRID T4-8Q`` or ``NVIDIA L40S-24Q``."""
+    return bool(name and _VIRTUAL.match(name.strip()))
 
 
 def slug(name: str) -> str:

@@ -254,11 +254,11 @@ ansible_facts:
               type: dict
               returned: always
             mig:
-              description: Whether the card is divided into slices.
+              description: Whether the card is divided, by MIG or into the partitions of AMD.
               type: bool
               returned: always
             mig_slices:
-              description: The slices, with the memory in GB that their names tell.
+              description: The slices, with the memory in GB, or V(null) for what the tool does not tell.
               type: list
               elements: dict
               returned: where RV(ansible_facts.knaster_node.gpus[].mig) is V(true) and they could be listed
@@ -267,6 +267,12 @@ ansible_facts:
               description:
                 - Whether its memory is that of the host. C(memory_gb) is then the most that it can use, and C(memory_mib) is
                   V(null).
+              type: bool
+              returned: where it is V(true)
+            vgpu:
+              description:
+                - Whether it is a part of a card that this virtual machine was given, such as C(GRID T4-8Q). Its class and
+                  size are its own.
               type: bool
               returned: where it is V(true)
             smi_index:

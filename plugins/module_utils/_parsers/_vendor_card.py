@@ -68,6 +68,7 @@ class Card:
 
     ``memory_mib`` is the card's own memory in MiB. ``pci_address`` is written as the kernel does. ``device_id`` has the
     four hexadecimal digits of the PCI device. ``gfx`` is AMD's name of the architecture, for example ``gfx1100``.
+    ``partition`` is the mode in which AMD's card is divided, or ``SPX`` for one that is whole.
     """
 
     index: int
@@ -78,6 +79,7 @@ class Card:
     pci_address: t.Optional[str] = None
     device_id: t.Optional[str] = None
     gfx: t.Optional[str] = None
+    partition: t.Optional[str] = None
 
 
 def load_json(text: str, source: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.Any:
@@ -179,6 +181,12 @@ def architecture(value: t.Any) -> t.Optional[str]:
     """Return AMD's name of an architecture."""
     text = word(value)
     return text if text and re.fullmatch(r"gfx[0-9a-f]{3,5}", text) else None
+
+
+def partition_mode(value: t.Any) -> t.Optional[str]:
+    """Return AMD's name of the way in which a card is divided: SPX for one that is whole, DPX to CPX for parts."""
+    text = word(value)
+    return text.upper() if text and re.fullmatch(r"[SDTQC]PX", text, re.IGNORECASE) else None
 
 
 def once_each(cards: t.Iterable[Card]) -> t.List[Card]:

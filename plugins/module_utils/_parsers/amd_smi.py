@@ -81,6 +81,7 @@ def _card(entry: t.Any) -> t.Optional[Card]:
         return None
     number = _vendor_card.index(entry.get("gpu"))
     asic, bus, driver, vram = (_section(entry, key) for key in ("asic", "bus", "driver", "vram"))
+    partition = _section(entry, "partition")
     if number is None or not (asic or bus or driver or vram):
         return None
     return Card(
@@ -92,6 +93,7 @@ def _card(entry: t.Any) -> t.Optional[Card]:
         pci_address=_vendor_card.address(bus.get("bdf")),
         device_id=_vendor_card.device_id(asic.get("device_id")),
         gfx=_vendor_card.architecture(asic.get("target_graphics_version")),
+        partition=_vendor_card.partition_mode(_first(partition, "accelerator_partition", "compute_partition")),
     )
 
 

@@ -29,11 +29,11 @@ _SLICE = re.compile(
 
 @dataclass(frozen=True)
 class Slice:
-    """One slice: its profile (``3g.40gb``), the GB in that name and its UUID."""
+    """One slice: its profile (``3g.40gb``), the GB in that name and its UUID. Other tools may not tell all of it."""
 
     name: str
-    memory_gb: int
-    uuid: str
+    memory_gb: t.Optional[int]
+    uuid: t.Optional[str]
 
 
 @dataclass(frozen=True)

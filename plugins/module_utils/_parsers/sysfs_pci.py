@@ -17,6 +17,7 @@ import re
 import typing as t
 from dataclasses import dataclass, replace
 
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers import _vendor_card
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
 
 NVIDIA, AMD, INTEL = "10de", "1002", "8086"
@@ -80,8 +81,8 @@ class Device:
     """One PCI device; ids are hexadecimal digits in lower case without ``0x``, ``None`` is what is not known.
 
     ``class_code`` has the six digits of class, subclass and interface. ``vram_bytes`` and ``gtt_bytes`` are what AMD's
-    driver says of a card's own memory and of the host's that it may use. ``companions`` and ``iommu_peers`` are filled
-    in by ``gpus``.
+    driver says of a card's own memory and of the host's that it may use, and ``partition`` how it divides the card.
+    ``companions`` and ``iommu_peers`` are filled in by ``gpus``.
     """
 
     address: str
@@ -96,6 +97,7 @@ class Device:
     physfn: t.Optional[str] = None
     vram_bytes: t.Optional[int] = None
     gtt_bytes: t.Optional[int] = None
+    partition: t.Optional[str] = None
     companions: t.Tuple[Device, ...] = ()
     iommu_peers: t.Tuple[Device, ...] = ()
 
@@ -247,6 +249,7 @@ def _device(address: str, entry: t.Mapping[str, t.Any]) -> Device:
         physfn=_address(_last_part(entry.get("physfn"))),
         vram_bytes=_natural(entry.get("mem_info_vram_total")) or None,
         gtt_bytes=_natural(entry.get("mem_info_gtt_total")) or None,
+        partition=_vendor_card.partition_mode(entry.get("current_compute_partition")),
     )
 
 

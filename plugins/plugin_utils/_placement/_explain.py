@@ -264,7 +264,7 @@ _PLAIN = {
     "config": "with cards, which needs.gpu_nodes would admit",
     "no_gpu": "without a GPU",
     "gpus_unknown": "with unknown GPUs",
-    "mig": "split by MIG",
+    "mig": "divided or a part of a card",
     "memory_unknown": "whose memory is not known",
     "unhealthy": "unhealthy",
     "health_unknown": "of unknown health",

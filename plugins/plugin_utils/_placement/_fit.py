@@ -134,7 +134,7 @@ def card_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str
         return "vendor"
     if ask.gpu_class is not None and shape.gpu_class != ask.gpu_class:
         return "gpu_class"
-    if shape.mig:
+    if shape.mig or (shape.virtual and ask.passthrough):
         return "mig"
     cap = shape.compute_cap
     if cap is None:
@@ -269,6 +269,8 @@ def ask_of_model(model: Model, engine_name: str, engines: Mapping[str, Engine]) 
         min_cc=model.min_cc,
         vram_gb=model.vram_gb,
         exact=() if exact is None else (exact,),
+        # The role has the card already, in whatever way.
+        passthrough=False,
         **_of_engine(engine_name, engines.get(engine_name), (model.quantization,)),
     )
 

@@ -265,7 +265,8 @@ class Ledger:
             return "foreign"
         if cell.flags & UNHEALTHY:
             return "unhealthy"
-        fleet = self.fleet
-        if cell.flags & HEALTH_UNKNOWN or fleet.states[cell.node] == UNREACHABLE or fleet.shapes[cell.shape].mig:
+        fleet, shape = self.fleet, self.fleet.shapes[cell.shape]
+        is_part = shape.mig or (shape.virtual and self.passthrough)
+        if cell.flags & HEALTH_UNKNOWN or fleet.states[cell.node] == UNREACHABLE or is_part:
             return "unknown"
         return "free"

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_models import (
     find,
+    is_virtual,
     nominal_memory_gb,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_models import (
@@ -95,6 +96,8 @@ class Shape:
     mig: bool
     # Its memory is that of the node.
     unified: bool = field(default=False, repr=False)
+    # It is a part of a card that a virtual machine has, and no machine can be given it again.
+    virtual: bool = field(default=False, repr=False)
 
     @property
     def cap_text(self) -> str:
@@ -396,9 +399,11 @@ class _Reader:
             reserved = get("reserved_mib")
             if reserved is not None:
                 look = (*look, reserved)
-            if get("unified_memory"):
-                look = (*look[: len(_LOOK_DEFAULTS)], reserved, True)
-                self.pools.add(node)
+            unified, virtual = get("unified_memory"), get("vgpu")
+            if unified or virtual:
+                look = (*look[: len(_LOOK_DEFAULTS)], reserved, bool(unified), bool(virtual))
+                if unified:
+                    self.pools.add(node)
             try:
                 found = looks.get(look)
             except TypeError:
@@ -456,7 +461,10 @@ class _Reader:
         return []
 
     def _new_look(self, where: str, look: tuple[t.Any, ...]) -> tuple[int, int]:
-        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor, reserved, unified = (*look, None, False)[:10]
+        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor = look[: len(_LOOK_DEFAULTS)]
+        more = look[len(_LOOK_DEFAULTS) :]
+        reserved = more[0] if more else None
+        unified, virtual = more[1:] or (False, False)
         for key, value in (("gpu_class", gpu_class), ("name", name), ("vendor", vendor)):
             if value is not None and not isinstance(value, str):
                 self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
@@ -488,7 +496,8 @@ class _Reader:
             compute_cap=compute_cap,
             vendor=vendor or (model.vendor if model is not None else _vendor_of_name(name)),
             mig=bool(mig),
-            unified=bool(unified),
+            unified=unified,
+            virtual=virtual or is_virtual(name),
         )
         number = self.shape_numbers.get(shape)
         if number is None:
@@ -592,9 +601,10 @@ class _Reader:
                 text = seen[id(found)] = repr(sorted(found.items()))
             digest.update(text.encode())
         digest.update(repr(self.shapes).encode())
-        if self.pools:
+        special = bytes(shape.unified + 2 * shape.virtual for shape in self.shapes)
+        if any(special):
             digest.update(repr(sorted(self.pools)).encode())
-            digest.update(bytes(shape.unified for shape in self.shapes))
+            digest.update(special)
         return digest.hexdigest()[:16]
 
 

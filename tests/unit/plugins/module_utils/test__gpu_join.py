@@ -636,3 +636,62 @@ def test_a_holder_is_declared():
     assert holders(told)[0] == {"kind": "vm", "id": 7, "name": "x", "ours": True}
     assert told["gpus"][0]["sources"]["holder"] == "declared"
     assert holders(collect(devices=BOUND, declared=[{**facts[0], "holder": None}])) == ["not asked", "not asked"]
+
+
+T4 = {**L4, "device": "0x1eb8", "subsystem_device": "0x1309"}
+
+
+def test_a_virtual_card_is_not_the_card_that_it_is_a_part_of():
+    told = collect(
+        devices=[bound(T4, "nvidia")],
+        nvidia_smi="0, GRID T4-8Q, 8192, 7.5, 550.90.07\n",
+        nvidia_smi_identity="0, GPU-aaaa, 00000000:01:00.0, [N/A], [N/A]\n",
+    )
+    assert brief(told) == [(0, "grid-t4-8q", 8, 7.5, True)]
+    assert (told["gpus"][0]["vgpu"], told["gpus"][0]["known"]) == (True, False)
+    again = collect(devices=[bound(T4, "nvidia")], nvidia_smi=HANGS, previous=told)
+    assert brief(again) == [(0, "grid-t4-8q", 8, 7.5, None)]
+    assert again["gpus"][0]["vgpu"]
+    odd = collect(nvidia_smi="0, NVIDIA L40S-24Q, 24576, 8.9, 550.90.07\n1, NVIDIA L40S-20Q, 20475, 8.9, 550.90.07\n")
+    assert [(gpu["gpu_class"], gpu["memory_gb"]) for gpu in odd["gpus"]] == [("l40s-24q", 24), ("l40s-20q", 20)]
+
+
+def test_a_whole_card_is_not_virtual():
+    assert [gpu for gpu in healthy_node()["gpus"] if "vgpu" in gpu] == []
+
+
+BARE_MI300X = {
+    "address": "0000:05:00.0",
+    "class": "0x120000",
+    "vendor": "0x1002",
+    "device": "0x74a1",
+    "driver": "amdgpu",
+}
+
+
+def partitioned(number, address, uuid, size):
+    return {
+        "gpu": number,
+        "asic": {"market_name": "AMD Instinct MI300X", "asic_serial": uuid},
+        "bus": {"bdf": address},
+        "partition": {"accelerator_partition": "CPX", "memory_partition": "NPS4", "partition_id": number},
+        "vram": {"size": {"value": size, "unit": "MB"}},
+    }
+
+
+def test_a_card_of_amd_in_parts_is_one_card_that_is_not_whole():
+    parts = [partitioned(0, "0000:05:00.0", "0xA1A1", 49152), partitioned(1, "0000:05:00.1", "N/A", "N/A")]
+    told = collect(devices=[BARE_MI300X], amd_smi=json.dumps(parts))
+    assert len(told["gpus"]) == 1
+    assert told["gpus"][0]["mig"] is True
+    assert told["gpus"][0]["mig_slices"] == [
+        {"name": "cpx", "memory_gb": 48, "uuid": "0xa1a1"},
+        {"name": "cpx", "memory_gb": None, "uuid": None},
+    ]
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("SPX", False), ("CPX", True), ("", False)])
+def test_the_driver_tells_without_a_tool_that_a_card_of_amd_is_divided(mode, expected):
+    told = collect(devices=[{**BARE_MI300X, "current_compute_partition": mode}])
+    assert told["gpus"][0]["mig"] is expected
+    assert "mig_slices" not in told["gpus"][0]

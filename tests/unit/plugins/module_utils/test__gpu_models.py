@@ -15,6 +15,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._gpu_models impo
     find,
     gpu_class,
     is_known,
+    is_virtual,
     models,
     nominal_memory_gb,
     printed_mib,
@@ -208,3 +209,28 @@ TEST_SLUG = [
 @pytest.mark.parametrize(("name", "expected"), TEST_SLUG)
 def test_slug(name: str, expected: str) -> None:
     assert slug(name) == expected
+
+
+TEST_VIRTUAL = [
+    ("GRID T4-8Q", True),
+    ("NVIDIA L40S-24Q", True),
+    ("NVIDIA A40-48C", True),
+    ("NVIDIA H100L-2-24C", True),
+    ("NVIDIA A100-1-5CME", True),
+    ("GRID V100D-2B4", True),
+    ("NVIDIA RTX6000-Ada-48Q", True),
+    ("NVIDIA A100-SXM4-40GB", False),
+    ("GRID K520", False),
+    ("Tesla T4", False),
+    ("", False),
+    (None, False),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), TEST_VIRTUAL)
+def test_is_virtual(name, expected):
+    assert is_virtual(name) is expected
+
+
+def test_no_card_of_the_table_is_virtual():
+    assert [name for model in models() for name in model.names if is_virtual(name)] == []

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import amd_smi
@@ -149,3 +150,23 @@ def test_errors(stdout, stderr, rc, code):
     with pytest.raises(ParseError) as caught:
         amd_smi.parse(stdout, stderr=stderr, rc=rc)
     assert (caught.value.source, caught.value.code) == ("amd-smi", code)
+
+
+TEST_PARTITIONS = [
+    ({"accelerator_partition": "CPX", "memory_partition": "NPS4", "partition_id": 0}, "CPX"),
+    ({"compute_partition": "dpx", "memory_partition": "NPS1"}, "DPX"),
+    ({"accelerator_partition": "SPX"}, "SPX"),
+    ({"accelerator_partition": "N/A", "compute_partition": "CPX"}, None),
+    ({"accelerator_partition": 7}, None),
+    ({"accelerator_partition": "NPS4"}, None),
+    ("N/A", None),
+]
+
+
+@pytest.mark.parametrize(("section", "expected"), TEST_PARTITIONS)
+def test_partitions(section, expected):
+    assert amd_smi.parse(json.dumps([entry(partition=section)])) == [replace(CARD, partition=expected)]
+
+
+def test_a_partition_in_the_text_for_people():
+    assert amd_smi.parse(TEXT.rstrip() + "\n    PARTITION:\n        ACCELERATOR_PARTITION: QPX\n")[0].partition == "QPX"

@@ -202,3 +202,16 @@ def test_memory_of_a_model_on_a_card():
     assert [size >= need for size in usable] == [False, False, False, True]
     assert usable[3] == pytest.approx(0.92 * 79.18 - 7.5, abs=0.01)
     assert need_gib(MemoryFacts(layers=1), context=4096) is None
+
+
+def test_a_virtual_card_is_used_where_it_is_and_given_to_no_machine():
+    for gpu in (card(0, 24, name="NVIDIA L40S-24Q"), card(0, 24, vgpu=True)):
+        nodes = [node("a", gpu)]
+        document = make_plan(nodes, [role("chat", 20)])
+        assert refusal(document, "chat")["rejected"] == {"mig": 1}
+        assert refusal(document, "chat")["reason"] == "1 divided or a part of a card"
+        assert states(document) == {"unknown": 1}
+        served = [model("m", 20)]
+        document = make_plan(nodes, [role("chat", 20)], served, passthrough=False)
+        assert places(document) == {"chat/0": "a:0"}
+        assert document["assignments"][0]["models_fitting"] == ["m"]
