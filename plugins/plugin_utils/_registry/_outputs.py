@@ -44,6 +44,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._prome
     make_rules,
     make_targets,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import clean_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._schema import (
     find_shape_errors,
 )
@@ -203,6 +204,7 @@ def make_outputs(
     errors = [*find_document_errors(slots), *find_option_errors(images, api_key_env)]
     if errors:
         raise InputError(errors)
+    slots = [clean_document(slot) for slot in slots]
     made = Outputs(slots=slots)
     ours: dict[Path, re.Pattern[str]] = {}
     for slot in slots:

@@ -12,6 +12,7 @@ Every function takes any text without a NUL. What is no text at all (half of a s
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import typing as t
@@ -34,6 +35,12 @@ Word: t.TypeAlias = "str | EnvRef"
 def clean(text: str) -> str:
     """Return a text that can be encoded."""
     return _SURROGATES.sub("\ufffd", text)
+
+
+def clean_document(document: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return a document all of whose texts can be encoded; one that is so already stays the same object."""
+    text = json.dumps(document, ensure_ascii=False)
+    return t.cast("dict[str, t.Any]", json.loads(clean(text))) if _SURROGATES.search(text) else document
 
 
 def shell_word(word: Word) -> str:

@@ -22,6 +22,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names
     SlotKey,
     slot_ids,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import clean_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._secrets import (
     public_args,
     public_env,
@@ -161,7 +162,7 @@ def make_slots(
         seen.add(place.key)
     ids = slot_ids(seen)
     writer = _Writer(catalog, Machines(vms, registry_domain), errors)
-    found = [writer.document(place, ids[place.key]) for place in places]
+    found = [clean_document(writer.document(place, ids[place.key])) for place in places]
     if errors:
         raise SlotError(errors)
     return found

@@ -99,13 +99,13 @@ def test_constructed_features(read):
     more = (
         "compose: {ansible_user: \"'ops'\", first: 'knaster_slots[0].slot'}\n"
         "groups: {adapters: \"knaster_slots | selectattr('lora', 'defined') | length > 0\"}\n"
-        "keyed_groups: [{key: knaster_node, prefix: on}]\n"
+        "keyed_groups: [{key: knaster_node, prefix: at}]\n"
     )
     data = read([slot for slot in fleet(["qwen-8b"]) if "role" in slot], more)
     assert data.hosts["qwen-8b-0"].get_vars()["ansible_user"] == "ops"
     assert data.hosts["qwen-8b-0"].get_vars()["first"].startswith("qwen-8b.0.")
     assert groups_of(data)["adapters"] == ["qwen-8b-0"]
-    assert groups_of(data)["on_qwen-8b"] == ["qwen-8b-0"]
+    assert groups_of(data)["at_qwen_8b"] == ["qwen-8b-0"]
     with pytest.raises(AnsibleError):
         read([], "strict: true\ncompose: {x: nothing_such}\n", write=False)
 
