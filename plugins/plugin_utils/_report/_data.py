@@ -86,11 +86,12 @@ class _Data:
         self.live_on_node: dict[str, list[int]] = {}
         for number, one in enumerate(replicas):
             for shard in one.get("shards") or ():
-                on = self.live_on_node.setdefault(shard["node"], [])
+                node = shard.get("node")
+                on = self.live_on_node.setdefault(node, [])
                 if number not in on:
                     on.append(number)
                 for index in shard.get("gpu_indices") or ():
-                    self.live_on_card.setdefault((shard["node"], index), []).append(number)
+                    self.live_on_card.setdefault((node, index), []).append(number)
 
     def made(self, nodes: Sequence[Mapping[str, t.Any]]) -> dict[str, t.Any]:
         left = {row["name"]: row for row in self.plan.get("nodes") or ()}
