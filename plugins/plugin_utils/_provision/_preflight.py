@@ -225,19 +225,21 @@ class _Check:
                 ask(f"/vms/{template}", "VM.Clone")
             if "startup" in one["config"]:
                 ask("/", "Sys.Modify")
-        lacking: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        lacking: dict[str, tuple[set[str], list[str]]] = {}
         for path, names in asked.items():
-            missing = tuple(sorted(self.cluster.lacking(path, names)))
+            missing = self.cluster.lacking(path, names)
             if missing:
                 root = "/".join(path.split("/")[: _ROOTS.get(path.split("/")[1], 2)]) or "/"
-                lacking.setdefault((root, missing), []).append(path)
-        for (root, missing), paths in sorted(lacking.items()):
-            paths.sort(key=natural_key)
-            where = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more below {root}"
+                everything, paths = lacking.setdefault(root, (set(), []))
+                everything |= missing
+                paths.append(path)
+        for root, (everything, paths) in sorted(lacking.items()):
+            first = max(paths, key=lambda path: (path.count("/"), natural_key(path)))
+            where = first if len(paths) == 1 else f"{first} and {len(paths) - 1} more below {root}"
             self.add(
                 ERROR,
                 "privileges",
-                f"{self.cluster.identity or 'the user'} lacks {', '.join(missing)} on {where}",
+                f"{self.cluster.identity or 'the user'} lacks {', '.join(sorted(everything))} on {where}",
                 f"Give a role with them on {root}: see the guide on provisioning for the whole list",
             )
 
