@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 import string
+import struct
 import time
 import typing as t
 from pathlib import Path
@@ -19,18 +21,23 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import (
     amd_smi,
     cpuinfo,
+    gguf,
     lsblk,
     lscpu,
     meminfo,
     mounts,
     nvidia_smi,
     nvidia_smi_list,
+    nvidia_smi_processes,
+    pve_guests,
     rocm_smi,
+    safetensors,
     sysfs_pci,
     xpu_smi,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card as VendorCard
+from ansible_collections.knaster.inventory.tests.peers.weights import gguf_header
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +57,38 @@ PIECES = [
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Nd", "Nl", "No", "Cs")), max_size=200)
 
 
+# Headers of files of weights, their bytes as characters.
+MADE = {
+    "gguf": [
+        gguf_header(
+            {
+                "general.architecture": ("text", "llama"),
+                "llama.block_count": ("u32", 32),
+                "llama.attention.head_count_kv": ("u32s", [8, 0, 8]),
+                "tokenizer.ggml.tokens": ("texts", ["a", "bc"]),
+                "tokenizer.ggml.add_bos_token": ("flag", True),
+            },
+            tensors=[("output.weight", [4096, 128256]), ("norm", [4096])],
+        )
+    ],
+    "safetensors": [
+        struct.pack("<Q", len(text)) + text
+        for text in (
+            json.dumps(
+                {
+                    "__metadata__": {"format": "pt"},
+                    "a": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]},
+                    "b": {"dtype": "F8_E4M3", "shape": [5], "data_offsets": [12, 17]},
+                }
+            ).encode(),
+        )
+    ],
+}
+
+
 def fixtures(kind: str) -> list[str]:
+    if kind in MADE:
+        return [data.decode("latin-1") for data in MADE[kind]]
     found = [path.read_text(encoding="utf-8") for path in sorted(FIXTURES.glob(f"{kind}-*"))]
     assert found, f"there are no fixtures of {kind}"
     return found
@@ -99,6 +137,22 @@ def parse_identity(text: str, **options: t.Any) -> list[nvidia_smi.Card]:
     return nvidia_smi.parse_query(text, columns=nvidia_smi.IDENTITY_COLUMNS, **options)
 
 
+def parse_gguf(text: str) -> gguf.Header:
+    """Read a text whose characters stand for bytes."""
+    try:
+        return gguf.parse(text.encode("latin-1", "replace"))
+    except gguf.MoreNeededError:
+        raise ParseError("gguf", "more_needed") from None
+
+
+def parse_safetensors(text: str) -> safetensors.Header:
+    """Read such a text as a file without its tensors, whose size the header may promise up to a limit."""
+    data = text.encode("latin-1", "replace")
+    size = len(data) + 4096
+    length = safetensors.header_length(data, size)
+    return safetensors.parse(data[safetensors.LENGTH_BYTES : safetensors.LENGTH_BYTES + length], size)
+
+
 PARSERS: list[tuple[str, Parser]] = [
     ("nvidia-smi", nvidia_smi.parse_query),
     ("nvidia-smi", parse_identity),
@@ -113,6 +167,10 @@ PARSERS: list[tuple[str, Parser]] = [
     ("amd-smi", amd_smi.parse),
     ("rocm-smi", rocm_smi.parse),
     ("xpu-smi", xpu_smi.parse),
+    ("pve-guests", pve_guests.parse),
+    ("smi-processes", nvidia_smi_processes.parse),
+    ("gguf", parse_gguf),
+    ("safetensors", parse_safetensors),
 ]
 
 
@@ -377,11 +435,49 @@ def check_device(device: sysfs_pci.Device, text: str) -> None:
     assert told_by(text)(device.address.partition(":")[2])
 
 
+def check_guest(guest: pve_guests.Guest, text: str) -> None:
+    # A mark is percent-encoded, and its name is written in JSON.
+    assert told_by(text)(guest.name) or "%" in text or "\\" in text
+    assert str(guest.id) in without_marks(text) or "0" in text
+    assert guest.ours <= ("inventory" in text or "%" in text)
+    for address in guest.addresses | guest.slots:
+        assert told_by(text)(address.partition(":")[2])
+
+
+def check_process(process: nvidia_smi_processes.Process, text: str) -> None:
+    has = told_by(text)
+    assert has(process.uuid)
+    assert has(str(process.pid)) or "0" in text
+    assert has(process.name)
+
+
+def check_gguf(header: gguf.Header, text: str) -> None:
+    # Every key takes twelve bytes at least, and every tensor 24; the data may begin behind a filling.
+    assert 24 + 12 * len(header.facts) + 24 * header.tensors <= len(text)
+    assert header.data_offset >= 24
+
+
+def check_safetensors(header: safetensors.Header, text: str) -> None:
+    assert 0 <= header.tensors <= len(text)
+    assert 0 <= header.tensor_bytes <= header.tensors * 4096
+    assert all(number >= 0 for number in header.values.values())
+
+
+def check_guests(guests: pve_guests.Guests, text: str) -> None:
+    for guest in guests.guests:
+        check_guest(guest, text)
+    assert guests.whole <= ("end" in without_marks(text))
+
+
 CHECKS: dict[type, t.Callable[[t.Any, str], None]] = {
     VendorCard: check_vendor_card,
     nvidia_smi.Card: check_smi_card,
     nvidia_smi_list.ListedCard: check_listed_card,
     sysfs_pci.Device: check_device,
+    pve_guests.Guests: check_guests,
+    nvidia_smi_processes.Process: check_process,
+    gguf.Header: check_gguf,
+    safetensors.Header: check_safetensors,
 }
 
 
@@ -397,7 +493,7 @@ def test_many_mutations(kind: str, parse: Parser) -> None:
         finally:
             assert time.monotonic() - began < SLOW_SECONDS, f"this text takes too long: {text!r}"
         read += 1
-        for item in found if isinstance(found, list) else ():
+        for item in found if isinstance(found, list) else (found,):
             if type(item) in CHECKS:
                 CHECKS[type(item)](item, text)
     # Texts that all fail would say nothing of what a parser makes of broken ones.

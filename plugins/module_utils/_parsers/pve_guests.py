@@ -18,8 +18,8 @@ The listing is text, one line an item, whose first word tells what it is::
     unreadable PATH         a file that this user may not read
     end                     the listing is whole; without this line it was cut off
 
-Only lines that tell who has a device are in it: devices, name, whether it is a template, and this collection's mark. What
-is not understood is skipped.
+Only lines that tell who has a device are in it: devices, name, whether it is a template, and this collection's mark. A
+listing with a line that is not understood is not whole.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ class _Text:
     drm: t.Dict[str, str] = field(default_factory=dict)
     unreadable: int = 0
     ended: bool = False
+    strange: bool = False
 
 
 def parse(text: str, *, node: t.Optional[str] = None) -> Guests:
@@ -152,7 +153,11 @@ def parse(text: str, *, node: t.Optional[str] = None) -> Guests:
         if guest is not None:
             found.append(guest)
     return Guests(
-        node=read.node, guests=tuple(found), unreadable=read.unreadable, whole=read.ended and not read.unreadable
+        node=read.node,
+        guests=tuple(found),
+        unreadable=read.unreadable,
+        # What is not understood may be a machine that has a card.
+        whole=read.ended and not read.unreadable and not read.strange,
     )
 
 
@@ -182,6 +187,8 @@ def _sort(text: str) -> _Text:
             read.unreadable += 1
         elif line == "end":
             read.ended = True
+        elif line.strip():
+            read.strange = True
     return read
 
 

@@ -22,6 +22,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors
 # The format itself allows no more.
 MAX_HEADER_BYTES = 100_000_000
 LENGTH_BYTES = 8
+# No tensor has more values, and no file more bytes.
+_MOST = 1 << 63
 
 _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
@@ -80,7 +82,9 @@ def _read_tensor(name: str, tensor: t.Any) -> t.Tuple[str, int, int, int]:
         dtype = tensor["dtype"]
         shape = tensor["shape"]
         begin, end = tensor["data_offsets"]
-        whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (*shape, begin, end))
+        whole = all(
+            isinstance(one, int) and not isinstance(one, bool) and 0 <= one < _MOST for one in (*shape, begin, end)
+        )
     except (TypeError, KeyError, ValueError):
         whole = False
     if not whole or not isinstance(dtype, str) or end < begin:
@@ -88,6 +92,8 @@ def _read_tensor(name: str, tensor: t.Any) -> t.Tuple[str, int, int, int]:
     number = 1
     for one in shape:
         number *= one
+        if number >= _MOST:
+            raise ParseError("safetensors", "not_safetensors", detail=f"tensor {name[:80]!r} is larger than any file")
     bits = _BITS.get(dtype)
     # A type that came later is taken at its word.
     if bits is not None and (number * bits + 7) // 8 != end - begin:

@@ -144,6 +144,8 @@ def test_a_container_has_a_host_name_and_a_machine_a_name():
 def test_what_is_not_whole_says_so():
     assert parse("vm 1\nend").whole
     assert not parse("vm 1").whole
+    assert not parse("vm 1\nvmm 2\nend").whole
+    assert parse("vm 1\n\nend\n").whole
     assert parse("unreadable qemu-server/1.conf\nunreadable qemu-server/2.conf\nend") == Guests(
         unreadable=2, whole=False
     )

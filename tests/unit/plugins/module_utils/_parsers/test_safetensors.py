@@ -94,3 +94,10 @@ def test_header_length(first, size, expected):
         with pytest.raises(ParseError) as caught:
             header_length(first, size)
         assert caught.value.code == expected
+
+
+@pytest.mark.parametrize("shape", [[1 << 40, 1 << 40], [9 * 10**4000], [10**18] * 10**5])
+def test_numbers_that_no_file_has(shape):
+    with pytest.raises(ParseError) as caught:
+        parse_document({"a": tensor("F4", shape, 0, 0)}, spare=10)
+    assert caught.value.code == "not_safetensors"
