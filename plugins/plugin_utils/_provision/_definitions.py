@@ -14,6 +14,10 @@ import typing as t
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_vm import (
+    DefinitionError,
+    definition,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._drift import digest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._natural import (
     natural_key,
@@ -22,7 +26,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._name
     Address,
     dns_label,
     mapping_id,
-    mark_line,
     parse_address,
     pci_id,
 )
@@ -120,10 +123,8 @@ def make_definitions(
     made = [one for one in (maker.definition(want) for want in wanted) if one is not None]
     maker.number(made, list(taken))
     maker.check(made)
-    for one in made:
-        one["config"]["description"] = mark_line(one["name"], one["fingerprint"])
     # A machine without a number could not be told from others: its error says why it has none.
-    vms = tuple(one for one in made if one["vmid"] is not None)
+    vms = tuple(one for one in made if one["vmid"] is not None and maker.mark(one))
     return Definitions(vms=vms, errors=tuple(dict.fromkeys(maker.errors)))
 
 
@@ -470,6 +471,16 @@ class _Maker:
                     self.errors.append(
                         f"{one['name']}: no vmid from {low} to {high} is free in {one['cluster']}; widen the range"
                     )
+
+    def mark(self, one: Entry) -> bool:
+        """Put the mark into a definition; one that the module would refuse is an error here already."""
+        try:
+            checked = definition({**one, "node": one["pve_node"]})
+        except DefinitionError as exc:
+            self.errors += [f"{one['name']}: {error}" for error in exc.errors]
+            return False
+        one["config"]["description"] = checked.mark.line()
+        return True
 
     # What only shows in all of them together
 

@@ -5,16 +5,14 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Names that Proxmox VE takes: of machines, of mappings, of cards, and the mark that makes a machine ours."""
+"""Names that Proxmox VE takes: of machines, of mappings and of cards."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import typing as t
 
-MARK = "knaster.inventory/1 "
 DEFAULT_PREFIX = "kn"
 
 # What PVE takes as a configuration id. It has no limit there; names of files and messages want one.
@@ -85,20 +83,3 @@ def mapping_id(prefix: str, pve_node: str, address: Address) -> str:
         parts.append(f"{address.function:x}")
     name = "-".join(parts)
     return name if len(name) <= MAX_ID else f"{name[: MAX_ID - 7]}-{_short_hash(name)}"
-
-
-def mark_line(name: str, fingerprint: str) -> str:
-    """Return the line of a description that says that a machine is ours, and what it was made from."""
-    return MARK + json.dumps({"fingerprint": fingerprint, "vm": name}, sort_keys=True, separators=(",", ":"))
-
-
-def read_mark(description: t.Any) -> dict[str, t.Any] | None:
-    """Return what a description's mark says, or None where there is no mark."""
-    for line in description.splitlines() if isinstance(description, str) else ():
-        if line.startswith(MARK):
-            try:
-                found = json.loads(line[len(MARK) :])
-            except ValueError:
-                return None
-            return found if isinstance(found, dict) else None
-    return None

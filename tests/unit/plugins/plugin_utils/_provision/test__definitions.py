@@ -19,9 +19,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._defi
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._names import (
     dns_label,
     mapping_id,
-    mark_line,
     parse_address,
-    read_mark,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._settings import (
     SettingsError,
@@ -429,10 +427,15 @@ def test_names() -> None:
     assert parse_address(None) is None
 
 
-def test_the_mark_says_what_it_was_made_from() -> None:
-    line = mark_line("chat-0", "3fa90c11d2e47b65")
-    assert line == 'knaster.inventory/1 {"fingerprint":"3fa90c11d2e47b65","vm":"chat-0"}'
-    assert read_mark(f"notes\n{line}\nmore") == {"fingerprint": "3fa90c11d2e47b65", "vm": "chat-0"}
-    assert read_mark("knaster.inventory/1 {") is None
-    assert read_mark("about knaster.inventory/1 {}") is None
-    assert read_mark(None) is None
+def test_the_mark_says_what_it_was_made_from_and_which_devices_it_set() -> None:
+    assert by_name(made())["chat-0"]["config"]["description"] == (
+        'knaster.inventory/1 {"fingerprint":"00490d46251c1ade","own":["hostpci0","net0"],"vm":"chat-0"}'
+    )
+
+
+def test_what_the_module_would_refuse_is_an_error_here() -> None:
+    found = made(settings={"defaults": {"config": {"machine": "pc", "scsi1": "local-lvm:0,import-from=x"}}})
+    text = "\n".join(found.errors)
+    assert "chat-0: config.hostpci0: pcie=1 needs machine: q35" in text
+    assert "gateway-0: config.scsi1: use source.image instead of import-from" in text
+    assert found.vms == ()
