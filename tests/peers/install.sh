@@ -16,6 +16,7 @@ need sshd openssh-server
 need ssh openssh-client
 need ip iproute2
 need nsenter util-linux
+need sshfs sshfs
 need busybox busybox
 need dash dash
 need shellcheck shellcheck
