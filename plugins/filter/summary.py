@@ -11,6 +11,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import Catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._inputs import (
+    SummaryError,
     find_input_errors,
     find_summary_errors,
     read_catalog_lists,
@@ -28,13 +29,16 @@ if t.TYPE_CHECKING:
 
 
 def fleet_summary(nodes: t.Any, plan: t.Any, replicas: t.Any = None, catalog: t.Any = None) -> dict[str, t.Any]:
+    what = "The fleet can not be summed up"
     given, errors = _plain(nodes=nodes, plan=plan, replicas=replicas, catalog=catalog)
-    found = Catalog()
-    if not errors:
-        found, errors = read_catalog_lists(given["catalog"])
-        errors = [*find_input_errors(given["nodes"], given["plan"], given["replicas"]), *errors]
-    _stop_at(errors, "The fleet can not be summed up")
-    return summarise(given["nodes"], given["plan"], given["replicas"], found)
+    _stop_at(errors, what)
+    found, errors = read_catalog_lists(given["catalog"])
+    if errors:
+        _stop_at([*find_input_errors(given["nodes"], given["plan"], given["replicas"]), *errors], what)
+    try:
+        return summarise(given["nodes"], given["plan"], given["replicas"], found)
+    except SummaryError as exc:
+        return _stop_at(exc.errors, what)
 
 
 def summary_table(summary: t.Any, nodes: t.Any = None, plan: t.Any = None, catalog: t.Any = None) -> str:
@@ -69,11 +73,13 @@ def _plain(**values: t.Any) -> tuple[dict[str, t.Any], list[str]]:
     return given, errors
 
 
-def _stop_at(errors: Sequence[str], what: str) -> None:
+def _stop_at(errors: Sequence[str], what: str) -> t.Any:
+    """Raise one error with everything that is wrong, if something is."""
     if len(errors) == 1:
         raise AnsibleFilterError(f"{what}: {errors[0]}")
     if errors:
         raise AnsibleFilterError(f"{what}, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors))
+    return None
 
 
 class FilterModule:

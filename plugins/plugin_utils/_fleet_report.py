@@ -35,6 +35,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._report._fitting
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report._page import render_report
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._inputs import (
+    SummaryError,
     find_input_errors,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._metrics import (
@@ -110,10 +111,12 @@ def make_fleet_report(
     plan = read_plan(sources.plan, errors)
     previous = read_plan(previous_path(sources.plan), errors, required=False)
     replicas = _read_replicas(sources, errors)
-    errors += find_input_errors(fleet.nodes, plan, None)
     if errors or plan is None:
-        raise InputError(errors)
-    summary = summarise(fleet.nodes, plan, replicas, fleet.catalog)
+        raise InputError([*errors, *find_input_errors(fleet.nodes, plan, None)])
+    try:
+        summary = summarise(fleet.nodes, plan, replicas, fleet.catalog)
+    except SummaryError as exc:
+        raise InputError(exc.errors) from exc
     texts: dict[Path, str] = {}
     if targets.summary is not None:
         texts[targets.summary] = json.dumps(summary, indent=1) + "\n"

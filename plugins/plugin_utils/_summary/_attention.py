@@ -227,7 +227,7 @@ def _cards(facts: Facts) -> Iterable[Finding]:
         if code is not None:
             by_node.setdefault((code, card.node), []).append(card)
     for (code, node), cards in by_node.items():
-        which = f"{'card' if len(cards) == 1 else 'cards'} {', '.join(str(card.index) for card in cards)}"
+        which = f"{'card' if len(cards) == 1 else 'cards'} {', '.join(str(card.gpu_index) for card in cards)}"
         yield code, node, _card_text(code, which, node, cards, facts)
 
 
@@ -243,7 +243,7 @@ def _card_code(card: Card, node_state: str, facts: Facts) -> str | None:
 
 def _gpu(facts: Facts, card: Card) -> Mapping[str, t.Any] | None:
     gpus = (facts.profiles.get(card.node) or {}).get("gpus") or ()
-    return next((gpu for gpu in gpus if gpu.get("index") == card.index), None)
+    return next((gpu for gpu in gpus if gpu.get("index") == card.gpu_index), None)
 
 
 def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: Facts) -> str:

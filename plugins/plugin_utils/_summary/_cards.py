@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._ledger import Ledger
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._natural import (
@@ -31,12 +30,11 @@ FREE, USED = "free", "used"
 UNKNOWN_CLASS = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class Card(t.NamedTuple):
     """A card and its one state; ``by`` is who has it, and ``broken`` is that its own health says so."""
 
     node: str
-    index: int
+    gpu_index: int
     gpu_class: str
     state: str
     by: str | None
@@ -52,7 +50,7 @@ def list_cards(fleet: Fleet, plan: Mapping[str, t.Any]) -> list[Card]:
     return [
         Card(
             node=row["node"],
-            index=row["gpu_index"],
+            gpu_index=row["gpu_index"],
             gpu_class=classes.of(row),
             state=row["state"],
             by=None if row.get("by") is None else str(row["by"]),

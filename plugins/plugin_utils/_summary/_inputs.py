@@ -82,7 +82,12 @@ def with_known_states(nodes: t.Any) -> t.Any:
 
 def find_input_errors(nodes: t.Any, plan: t.Any, replicas: t.Any) -> list[str]:
     """One sentence for each thing that makes profiles, plan or observed replicas unusable."""
-    errors = list(find_node_errors(with_known_states(nodes)))
+    return [*find_node_errors(with_known_states(nodes)), *find_document_errors(plan, replicas)]
+
+
+def find_document_errors(plan: t.Any, replicas: t.Any) -> list[str]:
+    """One sentence for each thing that makes the plan or observed replicas unusable."""
+    errors: list[str] = []
     about_plan = find_plan_errors(plan, "plan")
     errors += about_plan
     if not about_plan and plan:
@@ -203,7 +208,7 @@ def find_replica_errors(replicas: t.Any) -> list[str]:
 def _replica_errors(replicas: t.Any) -> Iterable[str]:
     if replicas is None:
         return
-    if not isinstance(replicas, list):
+    if not isinstance(replicas, (list, tuple)):
         yield f"replicas: a list of observed replicas is needed, this is {_shown(replicas)}."
         return
     seen: dict[str, int] = {}

@@ -25,6 +25,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._natu
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
     NODE_STATES,
+    ProfileError,
     read_nodes,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._weights import Weights
@@ -40,7 +41,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._cards 
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._inputs import (
     SummaryError,
-    find_input_errors,
+    find_document_errors,
     with_known_states,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._observed import (
@@ -73,13 +74,16 @@ def summarise(
     :param replicas: what was observed; without it, what has a place counts as ready
     :raises SummaryError: with everything that is wrong in profiles, plan and replicas
     """
-    errors = find_input_errors(nodes, plan, replicas)
+    profiles = with_known_states(nodes)
+    errors = find_document_errors(plan, replicas)
+    try:
+        fleet = read_nodes(profiles)
+    except ProfileError as exc:
+        raise SummaryError([*exc.errors, *errors]) from exc
     if errors:
         raise SummaryError(errors)
     catalog = catalog or Catalog()
     plan, observed = plan or {}, sorted(replicas or (), key=lambda one: natural_key(one["id"]))
-    profiles = with_known_states(nodes)
-    fleet = read_nodes(profiles)
     cards = list_cards(fleet, plan)
     finder = DriftFinder(catalog)
     drifts = {one["id"]: finder.find(one) for one in observed}

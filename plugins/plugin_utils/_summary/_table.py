@@ -167,7 +167,7 @@ def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], cata
     rows: list[tuple[t.Any, ...]] = []
     fits: dict[str, tuple[str, ...]] = {}
     for card in list_cards(fleet, plan):
-        shape = shapes.get((card.node, card.index))
+        shape = shapes.get((card.node, card.gpu_index))
         size = "?" if shape is None or shape.memory_gb is None else size_text(shape.memory_gb)
         look = f"{card.gpu_class} {size} GB"
         fitting: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], cata
             fitting = tuple(models_fitting(catalog.models, shape, engine=None, kind=None, engines=engines))
             fits.setdefault(look, fitting)
         state = f"{card.state}, broken" if card.broken and card.state != "unhealthy" else card.state
-        rows.append((_short(card.node), card.index, look, state, card.by, len(fitting) if catalog.models else None))
+        rows.append((_short(card.node), card.gpu_index, look, state, card.by, len(fitting) if catalog.models else None))
     lines = ["What can run here:", *format_columns(_CARDS, rows)]
     return _Cards(lines=lines, fits=fits if catalog.models else {})
 
