@@ -75,7 +75,7 @@ def from_data(sizes: list[int]) -> bool:
         results.append((took / seconds, lines, took / cards))
     good = told("summary against its plan, times", results[-1][0], 5)
     good &= told("lines of the table", max(row[1] for row in results), 80)
-    return good & told("growth of the time a card", results[-1][2] / results[0][2], 2)
+    return good & told("growth of the time a card", results[-1][2] / results[0][2], 3)
 
 
 def from_files(nodes: int) -> bool:
