@@ -164,13 +164,13 @@ class Pve:
         return [call for call in self.calls if call[0] != "GET"]
 
     def get(self, path: str, **params: t.Any) -> t.Any:
-        """Read, and try again while the connection or a proxy fails."""
+        """Read, and try again while the connection or a proxy fails, or a lock is held."""
         pause = _FIRST_PAUSE
         for left in range(_READ_TRIES - 1, -1, -1):
             try:
                 return self._send("GET", path, params)
-            except PveLostError:
-                if not left:
+            except PveError as exc:
+                if not left or not (isinstance(exc, PveLostError) or exc.is_lock):
                     raise
             self.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -338,9 +338,11 @@ class Pve:
     def _refused_login(self, exc: Exception) -> PveError:
         code = re.search(r"code: (\d+)", str(exc))
         status = int(code.group(1)) if code else None
-        kind = PveLostError if status in GATEWAY_STATUS else PveError
-        reason = "PVE refused the login; check api_user, its realm and api_password"
-        return kind(reason, status=status, method="POST", path="/access/ticket")
+        if status is None or status in (401, 403):
+            reason = "PVE refused the login; check api_user, its realm and api_password"
+            return PveError(reason, status=status, method="POST", path="/access/ticket")
+        # Logging in changes nothing, so any other trouble is worth another try.
+        return PveLostError("The login failed", status=status, method="POST", path="/access/ticket")
 
     def _lost(self, exc: Exception, method: str, path: str) -> PveError:
         where = f"{self.settings.host}:{self.settings.port or 8006}"

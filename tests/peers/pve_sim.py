@@ -73,7 +73,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 # The schema of a real release is data of another project, and so no part of this one.
-SCHEMA = Path(os.environ.get("KNASTER_PVE_SCHEMA") or Path(__file__).resolve().parents[3] / "shared" / "proxmox" / "apidata.json")
+SCHEMA = Path(
+    os.environ.get("KNASTER_PVE_SCHEMA") or Path(__file__).resolve().parents[3] / "shared" / "proxmox" / "apidata.json"
+)
 
 TRUE_WORDS, FALSE_WORDS = {"1", "on", "yes", "true"}, {"0", "off", "no", "false"}
 CONFIG_ID = r"[a-zA-Z][a-zA-Z0-9_-]+"
