@@ -29,6 +29,9 @@ if t.TYPE_CHECKING:
 FREE, USED = "free", "used"
 UNKNOWN_CLASS = "unknown"
 
+# The class of a card, and whether it is broken.
+_Look = tuple[str, bool]
+
 
 class Card(t.NamedTuple):
     """A card and its one state; ``by`` is who has it, and ``broken`` is that its own health says so."""
@@ -46,18 +49,22 @@ def list_cards(fleet: Fleet, plan: Mapping[str, t.Any]) -> list[Card]:
     rows = plan.get("ledger")
     if rows is None:
         rows = _rows_without_ledger(fleet, plan)
-    classes = _Classes(fleet, plan)
-    return [
-        Card(
-            node=row["node"],
-            gpu_index=row["gpu_index"],
-            gpu_class=classes.of(row),
-            state=row["state"],
-            by=None if row.get("by") is None else str(row["by"]),
-            broken=row["state"] == "unhealthy" or row.get("healthy") is False,
+    known = _Known(fleet, plan)
+    found = []
+    for row in rows:
+        gpu_class, broken = known.of(row)
+        state, by = row["state"], row.get("by")
+        found.append(
+            Card(
+                node=row["node"],
+                gpu_index=row["gpu_index"],
+                gpu_class=gpu_class,
+                state=state,
+                by=None if by is None else str(by),
+                broken=broken or state == "unhealthy" or row.get("healthy") is False,
+            )
         )
-        for row in rows
-    ]
+    return found
 
 
 def count_cards(cards: Sequence[Card]) -> dict[str, dict[str, int]]:
@@ -88,30 +95,37 @@ def free_blocks(fleet: Fleet, cards: Iterable[Card]) -> tuple[set[str], dict[str
     return whole, by_class
 
 
-class _Classes:
-    """The class of a card: by its uuid or address where both sides know it, else by its index."""
+class _Known:
+    """What is known of a card: by its uuid or address where both sides know it, else by its index."""
 
     def __init__(self, fleet: Fleet, plan: Mapping[str, t.Any]) -> None:
-        self._by_index: dict[tuple[str, int], tuple[str | None, str]] = {}
-        self._by_identity: dict[tuple[str, str], str] = {}
-        for node, index, shape, uuid, address in zip(
-            fleet.card_node, fleet.card_index, fleet.card_shape, fleet.card_uuid, fleet.card_pci, strict=True
+        self._by_index: dict[tuple[str, int], tuple[str | None, _Look]] = {}
+        self._by_identity: dict[tuple[str, str], _Look] = {}
+        for node, index, shape, flags, uuid, address in zip(
+            fleet.card_node,
+            fleet.card_index,
+            fleet.card_shape,
+            fleet.card_flags,
+            fleet.card_uuid,
+            fleet.card_pci,
+            strict=True,
         ):
-            name = fleet.shapes[shape].gpu_class or UNKNOWN_CLASS
-            self._add(fleet.names[node], index, uuid, address, name)
+            look = (fleet.shapes[shape].gpu_class or UNKNOWN_CLASS, bool(flags & UNHEALTHY))
+            self._add(fleet.names[node], index, uuid, address, look)
         # A node that shows no cards now may still have some in the plan.
         for node_name, index, gpu in _planned_gpus(plan):
-            known = {key: value for key, value in gpu.items() if isinstance(value, str)}
-            name = known.get("gpu_class", UNKNOWN_CLASS)
-            self._add(node_name, index, known.get("uuid"), known.get("pci_address"), name)
+            told = {key: value for key, value in gpu.items() if isinstance(value, str)}
+            look = (told.get("gpu_class", UNKNOWN_CLASS), False)
+            self._add(node_name, index, told.get("uuid"), told.get("pci_address"), look)
 
-    def _add(self, node: str, index: int, uuid: str | None, address: str | None, name: str) -> None:
-        self._by_index.setdefault((node, index), (uuid, name))
+    def _add(self, node: str, index: int, uuid: str | None, address: str | None, look: _Look) -> None:
+        self._by_index.setdefault((node, index), (uuid, look))
         for identity in (uuid, address):
             if identity:
-                self._by_identity.setdefault((node, identity), name)
+                self._by_identity.setdefault((node, identity), look)
 
-    def of(self, row: Mapping[str, t.Any]) -> str:
+    def of(self, row: Mapping[str, t.Any]) -> _Look:
+        """Its class, and whether its profile says that it is broken."""
         node, uuid, address = row["node"], row.get("uuid"), row.get("pci_address")
         there = self._by_index.get((node, row["gpu_index"]))
         if there is not None and (uuid is None or there[0] is None or there[0] == uuid):
@@ -120,7 +134,7 @@ class _Classes:
             known = self._by_identity.get((node, identity)) if isinstance(identity, str) else None
             if known is not None:
                 return known
-        return UNKNOWN_CLASS
+        return UNKNOWN_CLASS, False
 
 
 def _planned_gpus(plan: Mapping[str, t.Any]) -> Iterable[tuple[str, int, Mapping[str, t.Any]]]:

@@ -103,6 +103,13 @@ def test_a_broken_card_in_use_is_in_use():
     assert "card 3 is broken and has chat/3" in text_of(summary, "card_broken_in_use")
 
 
+def test_a_card_that_broke_since_the_plan_was_made():
+    plan, catalog = planned([node("a", card(0), card(1))], [role("chat")])
+    summary = fleet_summary([node("a", card(0, healthy=False), card(1, healthy=False))], plan, catalog=catalog)
+    assert summary["gpus"]["c24"] == {"total": 2, "used": 1, "unhealthy": 0, "free": 1, "foreign": 0, "unknown": 0}
+    assert codes(summary) == [("card_broken_in_use", "a"), ("plan_outdated", "plan"), ("card_broken", "a")]
+
+
 def test_every_card_is_in_one_state():
     holder = {"kind": "vm", "id": 100, "name": "games", "ours": False}
     cards = [
