@@ -17,8 +17,8 @@ from ansible_collections.knaster.inventory.tests.peers import pve_cluster as pee
 
 pytestmark = peer.needs_schema
 
-# KNASTER_FAULTS=all tries every fault at every call, which takes minutes; otherwise each fault is tried at every tenth.
-EVERY = 1 if os.environ.get("KNASTER_FAULTS") == "all" else 10
+# KNASTER_FAULTS=all tries every fault at every call, which takes minutes; otherwise a part of them.
+EVERY = 1 if os.environ.get("KNASTER_FAULTS") == "all" else 20
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ7 ops@example"
 
 
@@ -451,6 +451,8 @@ class AtCall:
 @pytest.mark.parametrize("name", ["image", "template", "update", "absent"])
 @pytest.mark.parametrize("login", ["token", "password"])
 def test_every_fault_at_every_call(name, login, capsys):
+    if EVERY > 1 and login == "password" and name != "image":
+        pytest.skip("only with KNASTER_FAULTS=all")
     password = peer.PASSWORD if login == "password" else None
     before, steps = scenario(name)
     with peer.serving() as clean:
