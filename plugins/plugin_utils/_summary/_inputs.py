@@ -48,10 +48,8 @@ _OBSERVED: dict[str, tuple[type, ...]] = {
     "idle_seconds": (int, float),
 }
 # What makes a summary, as far as it is read again.
-_SUMMARY: dict[str, type] = {
-    **dict.fromkeys(("nodes", "gpus", "fabrics", "replicas", "models", "roles"), dict),
-    **dict.fromkeys(("unplaceable", "idle_replicas", "stale", "unknown", "simulated", "attention"), list),
-}
+_MAPS = ("nodes", "gpus", "fabrics", "replicas", "models", "roles")
+_LISTS = ("unplaceable", "idle_replicas", "stale", "unknown", "simulated", "attention")
 _ENTRIES = {
     "idle_replicas": ("id", "model", "idle_seconds", "gpus"),
     "attention": ("severity", "code", "subject", "text"),
@@ -100,11 +98,9 @@ def find_summary_errors(summary: t.Any) -> list[str]:
     """One sentence for each thing that makes a dictionary no summary."""
     if not isinstance(summary, dict):
         return [f"summary: what fleet_summary returns is needed, this is {_shown(summary)}."]
-    errors = [
-        f"summary: {key} is {'a dictionary' if kind is dict else 'a list'}; take what fleet_summary returns."
-        for key, kind in _SUMMARY.items()
-        if not isinstance(summary.get(key), kind)
-    ]
+    wrong = [(key, "a dictionary") for key in _MAPS if not isinstance(summary.get(key), dict)]
+    wrong += [(key, "a list") for key in _LISTS if not isinstance(summary.get(key), list)]
+    errors = [f"summary: {key} is {kind}; take what fleet_summary returns." for key, kind in wrong]
     if errors:
         return errors
     counts = [("nodes", summary["nodes"]), ("models", summary["models"]), ("roles", summary["roles"])]

@@ -159,7 +159,10 @@ def test_nothing_at_the_port():
 
 
 def test_a_name_that_nobody_knows(monkeypatch):
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: (_ for _ in ()).throw(socket.gaierror(-2, "x")))
+    def refuse(*args, **kwargs):
+        raise socket.gaierror(-2, "x")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
     assert look("http://no-such-vm:8000")["reason"] == "its name can not be resolved"
 
 
