@@ -80,6 +80,7 @@ class _Seen:
     digest: t.Optional[str]
     running: bool
     by_ha: bool
+    pending: t.Mapping[str, t.Any]
 
     @property
     def mark(self) -> t.Optional[Mark]:
@@ -233,11 +234,16 @@ class _Run:
         if not isinstance(config, dict) or not isinstance(state, dict):
             raise PveError(f"{self.title}: PVE's answer is no configuration", path=self.path)
         managed = state.get("ha")
+        running = state.get("status") == "running"
+        pending = self._pending() if running else {}
+        # What waits for a start is as good as done: it is not sent again.
+        config = {**config, **pending}
         return _Seen(
             node=self.node or self.wanted.node,
-            config={key: value for key, value in config.items() if key != "digest"},
+            config={key: value for key, value in config.items() if key != "digest" and value is not None},
             digest=config.get("digest"),
-            running=state.get("status") == "running",
+            running=running,
+            pending=pending,
             by_ha=isinstance(managed, dict) and str(managed.get("managed", 0)) == "1",
         )
 
@@ -490,7 +496,10 @@ class _Run:
     # ---- telling
 
     def _result(self, first: _Plan, last: _Plan, seen: t.Optional[_Seen]) -> t.Dict[str, t.Any]:
-        waiting = self._pending() if seen is not None and seen.running else {}
+        waiting = {
+            key: value if value is None else shown(key, str(value))
+            for key, value in (seen.pending if seen else {}).items()
+        }
         restart = bool(waiting)
         if self.options.check_mode and seen is not None and seen.running and not first.stops:
             restart = restart or any(not _LIVE.match(key) for key in [*first.changes.set, *first.changes.delete])
@@ -518,7 +527,7 @@ class _Run:
         for item in answer if isinstance(answer, list) else []:
             key = str(item.get("key", ""))
             if "pending" in item:
-                found[key] = shown(key, str(item["pending"]))
+                found[key] = item["pending"]
             elif item.get("delete"):
                 found[key] = None
         return found
