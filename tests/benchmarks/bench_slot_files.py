@@ -6,7 +6,7 @@
 """Slot files in one task, beside the ``template`` loop that writes the same files.
 
 ``.venv/bin/python tests/benchmarks/bench_slot_files.py [FEW [MANY]]``. Both write the same bytes for FEW slots (200),
-which is checked; the time of a play that does nothing is taken off both. MANY slots (2,000) with all that belongs to
+which is checked; the time of a play with one task that does nothing is taken off both. MANY slots (2,000) with all that belongs to
 them are written once, and once more when nothing changes. Only the ratio carries over to another machine.
 """
 
@@ -40,7 +40,7 @@ MODEL = """models:
     profiles: [{name: l4, gpu_class: l4}]
 """
 ROLES = "roles:\n  - {name: chat, needs: {engine: vllm}, slots: [{name: main, model: qwen}]}\n"
-NOTHING = "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - ansible.builtin.meta: noop\n"
+NOTHING = "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - ansible.builtin.debug: {msg: x}\n"
 OURS = """- hosts: localhost
   gather_facts: false
   tasks:
