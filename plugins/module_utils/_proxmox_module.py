@@ -45,6 +45,11 @@ def make_module(argument_spec: t.Dict[str, t.Any], **more: t.Any) -> AnsibleModu
     trouble = import_error()
     if trouble is not None:
         module.fail_json(msg=missing_required_lib("proxmoxer and requests"), exception=trouble)
+    # An option that is given as null or as an empty text counts as given.
+    login = ("api_token_id", "api_token_secret") if module.params["api_token_id"] else ("api_password",)
+    empty = [option for option in ("api_host", "api_user", *login) if not module.params[option]]
+    if empty:
+        module.fail_json(msg=f"{' and '.join(empty)} must not be empty.")
     if not 1 <= module.params["api_timeout"] <= 3600:
         module.fail_json(msg=f"api_timeout has to be from 1 to 3600 seconds, not {module.params['api_timeout']}.")
     return module

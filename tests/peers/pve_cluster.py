@@ -17,6 +17,8 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import Pve, Settings
 from ansible_collections.knaster.inventory.tests.peers.pve_sim import SCHEMA, PveSim
 
+pytest.importorskip("proxmoxer")
+
 USER, TOKEN = "auto@pve", "knaster"
 SECRET = "11111111-2222-3333-4444-555555555555"
 PASSWORD = "the-root-password"
@@ -157,4 +159,3 @@ def guests(sim: PveSim) -> dict:
 
 def _macs(text: str) -> list[str]:
     return [part.split("=")[1] for part in text.split(",") if part.count(":") == 5 and "=" in part]
-

@@ -19,6 +19,9 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_vm impo
 from ansible_collections.knaster.inventory.tests.peers.hub import closed_port
 from ansible_collections.knaster.inventory.tests.peers.pve_cluster import Clock
 
+pytest.importorskip("proxmoxer")
+pytest.importorskip("fakepve")
+
 # The peer of other people: it runs in every checkout, and knows what PVE answers from PVE's own sources.
 PASSWORD, TOKEN_SECRET = "secret", "5ecrefd0-0000-4000-8000-000000000001"
 
