@@ -265,7 +265,9 @@ weights() {
 '
   set -f
   for directory in $KNASTER_WEIGHT_DIRS; do
+    # The list is split by now, and what looks for processes needs its patterns.
     IFS=$fields
+    set +f
     about=$directory
     probe "storage_$number" df -Pk -- "$directory"
     case $status in

@@ -273,7 +273,9 @@ def _storage(
         storage.append(place)
         listed = outputs.get(f"weights_{name[8:]}")
         if listed is None or listed.status in ("timeout", "stuck", "absent"):
-            notes.append(f"weights: {path} was not listed (did not answer in time)")
+            stuck = "stuck" in (output.status, listed.status if listed else None)
+            left = "; what asked for it hangs in the kernel" if stuck else ""
+            notes.append(f"weights: {path} was not listed (did not answer in time){left}")
             continue
         if listed.rc and not listed.stdout:
             notes.append(f"weights: {path} can not be read")

@@ -27,7 +27,8 @@ It needs root, ``sshd``, ``ip`` and ``unshare``. A spec is a YAML file::
         block: {nvme0n1: {size: 3840755982336, rotational: 0}}   # /sys/block, sizes in bytes
         pci: {"0000:41:00.0": {vendor: "0x10de", device: "0x2330", class: "0x030200", driver: nvidia, iommu_group: 14}}
         weights: [{dir: /models, tmpfs: 64m, files: {org/name/model.safetensors: 16, org/name/config.json: "{}"}}]
-        shared: [{from: "root@10.77.0.10:/srv/weights", at: /shared}]   # by sshfs
+        shared: [{from: "root@10.77.0.10:/srv/weights", at: /shared}]   # by sshfs, which is needed then
+        banner: "text"         # what its sshd says before it asks who is there
         sshd: true
 """
 
@@ -104,12 +105,15 @@ def succeeds(*command: object) -> bool:
     return run(*command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def why_unsupported() -> str | None:
+def why_unsupported(spec: Spec | None = None) -> str | None:
     """Say why this machine can not have a bed, or give None where it can."""
+    needed = list(NEEDED)
+    if spec is not None and any(node.get("shared") for node in spec["nodes"]):
+        needed.append("sshfs")
     if os.geteuid() != 0:
         return "it needs root"
     search = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    missing = [name for name in NEEDED if not shutil.which(name, path=search)]
+    missing = [name for name in needed if not shutil.which(name, path=search)]
     if missing:
         return "not installed: " + ", ".join(missing)
     if os.uname().machine not in SYS_PIVOT_ROOT:
@@ -182,7 +186,11 @@ def fill_upper(node: Node, upper: Path, base: Path, bed: Spec) -> None:
     keys = Path(bed["dir"])
     write(upper / "etc/ssh/bed_keys", (keys / "id.pub").read_text(encoding="utf-8"))
     write(upper / "etc/ssh/bed_host_key", (keys / "host_key").read_text(encoding="utf-8"), mode=0o600)
-    write(upper / "etc/ssh/bed_config", textwrap.dedent(SSHD_CONFIG))
+    config = textwrap.dedent(SSHD_CONFIG)
+    if node.get("banner"):
+        write(upper / "etc/ssh/bed_banner", node["banner"])
+        config += "Banner /etc/ssh/bed_banner\n"
+    write(upper / "etc/ssh/bed_config", config)
     if node.get("shared"):
         write(upper / "etc/ssh/bed_id", (keys / "id").read_text(encoding="utf-8"), mode=0o600)
     for name, answers in (node.get("commands") or {}).items():
@@ -538,16 +546,17 @@ def main() -> int:
         bed = json.loads((given.dir / "bed.json").read_text(encoding="utf-8"))
         be_node(find_node(bed, given.node), Path(bed["file"]).parent, bed)
         return 0
-    reason = why_unsupported()
+    spec = None if given.spec is None else load(given.spec, given.dir)
+    reason = why_unsupported(spec)
     if reason:
         print(f"no test bed here: {reason}", file=sys.stderr)
         return EXIT_UNSUPPORTED
     if given.verb == "check":
         return 0
-    if given.spec is None:
+    if spec is None:
         parser.error("--spec is missing")
     try:
-        return act(given.verb, load(given.spec, given.dir), given.node)
+        return act(given.verb, spec, given.node)
     except BedError as error:
         print(f"test bed: {error}", file=sys.stderr)
         return 1

@@ -212,6 +212,27 @@ def test_without_setsid_the_tree_is_killed(shell, fake, tmp_path):
     assert processes_of(tmp_path) == []
 
 
+# The small shell has a df of its own.
+@pytest.mark.parametrize("shell", SHELLS[:2])
+def test_without_setsid_the_tree_below_a_directory_of_models_is_killed(shell, fake, tmp_path):
+    child = fake("child", "trap '' TERM\nwhile :; do sleep 1; done") / "child"
+    fake("df", f'"{child}" &\nwhile :; do sleep 1; done')
+    script = build_script(timeout=1, weight_dirs=["/*"]).replace("own=setsid", "own=")
+    run = subprocess.run(
+        shell,
+        input=script.encode(),
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    outputs = read_answer(run.stdout.decode())
+    assert outputs["storage_0"][:1] == ("timeout",)
+    assert outputs["storage_0"].command == "/*"
+    assert "weights_0" not in outputs
+    assert processes_of(tmp_path) == []
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_endless_output_is_bounded(shell, fake):
     path = fake("nvidia-smi", "while :; do echo 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done")

@@ -198,7 +198,7 @@ def test_a_share_that_is_dead_is_a_note_and_the_next_is_read():
     ]
     assert told["weights"] == []
     assert [note for note in told["notes"] if note.startswith("weights")] == [
-        "weights: /old was not listed (did not answer in time)",
+        "weights: /old was not listed (did not answer in time); what asked for it hangs in the kernel",
         "weights: /none can not be read",
     ]
 
