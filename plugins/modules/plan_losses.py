@@ -57,7 +57,7 @@ options:
   limit:
     description:
       - About how many nodes to ask at most where O(lost) does not name them; those that have the most on them are taken.
-      - Without it they are fewer the larger the fleet is, 100000 divided by the number of its nodes and at least ten, so that
+      - Without it they are fewer the larger the fleet is, 50000 divided by the number of its nodes and at least ten, so that
         the answer takes seconds.
     type: int
   moves:

@@ -27,7 +27,7 @@ if t.TYPE_CHECKING:
     )
 
 # The whole fleet is planned anew for each node that is asked about: so many nodes are looked at in all, which takes seconds.
-_NODES_LOOKED_AT = 100_000
+_NODES_LOOKED_AT = 50_000
 _LEAST = 10
 
 

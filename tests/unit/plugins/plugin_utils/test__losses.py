@@ -47,8 +47,8 @@ def test_only_nodes_in_use_are_asked_about_the_fullest_first():
 
 def test_the_larger_the_fleet_the_fewer_are_asked_about():
     plan = {"assignments": [{"node": f"n{at}", "role": "r", "replica": at} for at in range(3000)]}
-    assert len(nodes_to_ask(plan, 100)) == 1000
-    assert len(nodes_to_ask(plan, 1000)) == 100
+    assert len(nodes_to_ask(plan, 100)) == 500
+    assert len(nodes_to_ask(plan, 1000)) == 50
     assert len(nodes_to_ask(plan, 10**6)) == 10
     spread = {"replicas": [{"shards": [{"node": "a"}, {"node": "b"}]}], "assignments": [{"node": "b"}]}
     assert nodes_to_ask(spread, 2, 1) == ["b"]
