@@ -25,6 +25,15 @@ def test_catalog_errors_of_a_directory(tmp_path, monkeypatch):
     assert FILTERS["catalog_errors"](["site"]) == expected
 
 
+def test_catalog_errors_of_no_directory_are_those_of_the_catalog_that_is_meant(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert plugin.catalog_errors([]) == []
+    (tmp_path / "catalog").mkdir()
+    (tmp_path / "catalog/models.yaml").write_text("models: 3\n")
+    (error,) = plugin.catalog_errors([])
+    assert error.startswith(f"{tmp_path}/catalog/models.yaml:1:")
+
+
 def test_catalog_errors_of_data():
     assert FILTERS["catalog_errors"]({"models": [MODEL]}) == []
     assert FILTERS["catalog_errors"]({"roles": [{"name": "r"}]}) == [

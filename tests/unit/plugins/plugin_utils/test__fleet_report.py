@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
@@ -20,6 +22,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._plan_file impor
     make_plan_file,
     write_plan_file,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._profile_files import profile_path
 
 CARD = {"index": 0, "name": "NVIDIA L4", "memory_gb": 24, "compute_cap": 8.9}
 ROLES = "roles:\n  - {name: chat, count: 2, needs: {engine: vllm, min_vram_gb: 20}, slots: [main]}\n"
@@ -153,3 +156,43 @@ def test_a_plan_that_is_not_there(fleet, tmp_path):
     (tmp_path / "plan.yml").unlink()
     with pytest.raises(InputError, match="there is no such file; make the plan first"):
         fleet()
+
+
+HOSTILE = [
+    "../../etc/x",
+    "{{ 7*7 }}",
+    "<script>alert(1)</script>",
+    ": - #",
+    "a\nb",
+    '"\\',
+    "x" * 60,
+    "\u202ertl",
+    "\x1b[31m",
+    "]]>",
+]
+
+
+def test_hostile_names_of_nodes_stay_names(fleet, tmp_path):
+    for name in HOSTILE:
+        profile = {
+            "name": name,
+            "memory_gb": 64,
+            "gpus": [{**CARD, "healthy": False}],
+            "fabrics": [name],
+            "notes": [name],
+        }
+        profile_path(tmp_path / "profiles", name).write_text(json.dumps(profile))
+    (tmp_path / "plan.yml").write_text("version: 1\n")
+    made = fleet(hosts=HOSTILE)
+    for change in made.changes:
+        change.write()
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert {one["subject"] for one in summary["attention"] if one["code"] == "card_broken"} == set(HOSTILE)
+    assert set(summary["fabrics"]) == set(HOSTILE)
+    assert "<script>alert" not in (tmp_path / "out/report.html").read_text()
+    assert all(character.isprintable() for line in made.table.split("\n") for character in line)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["fleet.prom", "report.html", "summary.json"]
+    if shutil.which("promtool"):
+        with (tmp_path / "out/fleet.prom").open() as text:
+            done = subprocess.run(["promtool", "check", "metrics"], check=False, stdin=text, capture_output=True)
+        assert (done.returncode, done.stdout + done.stderr) == (0, b"")
