@@ -319,6 +319,8 @@ class Pve:
             message += ". PVE does not know the user, token or secret"
         if status == 403:
             message += ". The user or token lacks this privilege"
+        if _LOCKED.search(message):
+            message += ". Something else works on it: run again when that has ended"
         errors = exc.errors if isinstance(exc.errors, dict) else {}
         kind = PveLostError if status in GATEWAY_STATUS else PveError
         if status == 595:

@@ -40,6 +40,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_vm impo
     create_values,
     created_view,
     device_mappings,
+    inherited_keys,
     parse_mark,
     shown,
     start_limit,
@@ -175,7 +176,9 @@ class _Run:
                 # A call that was thought lost can still be on its way, and is then in the way of the next one.
                 late = lost > 0 and "already exists" in exc.message
                 lost += 1
-                if lost > _LOST_LIMIT or not (isinstance(exc, PveLostError) or exc.is_lock or exc.is_changed or late):
+                # The client has waited for the locks of calls; those that a task ran into are left.
+                locked = isinstance(exc, PveTaskError) and exc.is_lock
+                if lost > _LOST_LIMIT or not (isinstance(exc, PveLostError) or locked or exc.is_changed or late):
                     raise
                 done = []
                 self.api.sleep(min(0.5 * 2**lost, 5.0))
@@ -411,7 +414,7 @@ class _Run:
             except PveError as exc:
                 self.warnings.append(f"The template could not be read, so its devices are told as additions: {exc}")
                 config = {}
-            self.inherited = frozenset(map(str, config if isinstance(config, dict) else {}))
+            self.inherited = inherited_keys(config if isinstance(config, dict) else {})
         return self.inherited
 
     def _needs_mappings(self, plan: _Plan) -> bool:

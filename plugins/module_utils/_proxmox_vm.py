@@ -591,7 +591,7 @@ def compare(
     if wanted.cipassword and "cipassword" not in have:
         changes.change("cipassword", None, wanted.cipassword)
     _compare_additions(changes, config, have, owned, inherited, strict=strict)
-    _compare_tags(changes, config.get("tags"), have.get("tags"), strict=strict)
+    _compare_tags(changes, config.get("tags"), have.get("tags"), inherited, strict=strict)
     _compare_description(changes, wanted, have.get("description"), mark)
     return changes
 
@@ -693,19 +693,27 @@ def _compare_additions(
 
 
 def addition_candidates(wanted: Definition, current: t.Mapping[str, t.Any]) -> bool:
-    """Whether the configuration has devices that may come from the template, so that it is worth a look."""
-    return any(
+    """Whether the configuration has devices or tags that may come from the template, so that it is worth a look."""
+    return bool(_tags(str(current.get("tags") or "")) - _tags(wanted.config.get("tags") or "") - {TAG}) or any(
         _ADDITIONS.match(str(key)) and family(str(key)) != "hostpci" and key not in wanted.config for key in current
     )
 
 
-def _compare_tags(changes: Changes, text: t.Optional[str], before: t.Optional[str], *, strict: bool) -> None:
+def inherited_keys(template: t.Mapping[str, t.Any]) -> t.FrozenSet[str]:
+    """The keys and tags that a clone has from its template."""
+    tags = {f"tags={tag}" for tag in _tags(str(template.get("tags") or ""))}
+    return frozenset(tags | {str(key) for key in template})
+
+
+def _compare_tags(
+    changes: Changes, text: t.Optional[str], before: t.Optional[str], inherited: t.AbstractSet[str], *, strict: bool
+) -> None:
     want = _tags(text or "") | {TAG}
     have = _tags(before or "")
-    extra = have - want
+    extra = {tag for tag in have - want if f"tags={tag}" not in inherited}
     changes.foreign.extend({"key": "tags", "value": tag} for tag in sorted(extra))
     if want - have or (extra and strict):
-        changes.change("tags", before, ";".join(sorted(want if strict else want | have)))
+        changes.change("tags", before, ";".join(sorted(want | have - extra if strict else want | have)))
 
 
 def _compare_description(changes: Changes, wanted: Definition, before: t.Optional[str], mark: t.Optional[Mark]) -> None:

@@ -78,7 +78,7 @@ def seed(nodes: int = 2, cards: int = 4) -> dict:
             "9000": {
                 "node": "pve-0", "status": "stopped", "pending": {},
                 "config": {
-                    "name": "debian-13", "template": 1, "scsi0": "local-lvm:base-9000-disk-0,size=3G", "memory": "2048",
+                    "name": "debian-13", "template": 1, "tags": "golden", "scsi0": "local-lvm:base-9000-disk-0,size=3G", "memory": "2048",
                     "scsihw": "virtio-scsi-pci", "serial0": "socket", "boot": "order=scsi0",
                 },
             },

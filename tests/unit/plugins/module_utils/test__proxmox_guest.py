@@ -111,7 +111,9 @@ def test_a_new_vm_and_nothing_to_do_afterwards(sim, api, source):
     assert (result["pending"], result["restart_needed"]) == ({}, False)
     made = sim.state["guests"]["9101"]
     assert made["config"]["scsi0"].endswith("size=64G")
-    assert made["config"]["tags"] == "a-tag;knaster;role-chat"
+    assert made["config"]["tags"] == (
+        "a-tag;golden;knaster;role-chat" if wanted.source.template else "a-tag;knaster;role-chat"
+    )
     assert made["devices"] == ["0000:41:00.0"]
     assert "format" not in made["config"]["efidisk0"]
     assert len(api.calls) <= 24, api.calls
@@ -504,7 +506,8 @@ def test_every_fault_at_every_call(name, login, capsys):
         print(
             f"\n{name} with {login}: {count} calls, {len(FAULTS)} kinds of fault, {tried} runs, {failed} ended in an error"
         )
-    assert failed
+    assert tried
+    assert failed or EVERY > 1
 
 
 class KilledError(BaseException):
