@@ -17,8 +17,10 @@ import jsonschema
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import Model, Profile
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._definitions import make_definitions
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry import _schema
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names import (
     MAX_ID,
@@ -390,6 +392,50 @@ def test_a_plan_of_the_planner():
     assert {slot["node"] for slot in found} == {"n1", "n2"}
     for slot in found:
         jsonschema.Draft202012Validator(SCHEMA).validate(slot)
+
+
+def test_the_definitions_of_a_plan_are_found():
+    card = {"index": 0, "name": "NVIDIA L40S", "memory_gb": 48, "compute_cap": 8.9, "gpu_class": "l40s"}
+    address = {
+        "address": "0000:41:00.0",
+        "id": "10de:26b9",
+        "subsystem_id": "10de:1851",
+        "iommu_group": 20,
+        "iommu_peers": [],
+    }
+    nodes = [
+        {
+            "name": name,
+            "hostname": name,
+            "memory_gb": 256,
+            "fabrics": ["ib"],
+            "gpus": [{**card, "uuid": name, "pci": address}],
+        }
+        for name in ("n1", "n2", "n3")
+    ]
+    desk = [role("Chat_A", slots=("a",), colocate="desk"), role("embed", "tei", ("e",), colocate="desk")]
+    for one in desk:
+        one["needs"]["min_vram_gb"] = 10
+    wide = {
+        **SMALL,
+        "name": "org/Wide",
+        "aliases": [],
+        "source": "a/b",
+        "scaling": {"min": 1},
+        "profiles": [{"name": "w", "gpu_class": "l40s", "pp": 2, "nodes": 2}],
+    }
+    known = catalog(*desk, models=(wide,))
+    made = plan(nodes, known.roles, known.models)
+    assert not made["unplaced"]
+    definitions = make_definitions(made, [plain(one) for one in known.roles], nodes=nodes)
+    assert definitions.errors == ()
+    found = make_slots(made, known, definitions.vms)
+    numbers = {one["name"]: one["vmid"] for one in definitions.vms}
+    assert [slot["vm"] for slot in found] == [
+        {"vmid": numbers[name], "name": name} for name in ("desk-0", "desk-0", "org-wide-0-0")
+    ]
+    assert [part["vm"]["vmid"] for part in found[2]["shards"]] == [numbers["org-wide-0-0"], numbers["org-wide-0-1"]]
+    assert sum(slot.get("memory_fraction", 0) for slot in found) <= 0.92
 
 
 # --- names
