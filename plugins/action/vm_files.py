@@ -54,6 +54,7 @@ ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "strict": {"type": "bool", "default": False},
 }
 _DEFAULT_PORT = 8006
+_DATA = ("nodes", "storages", "bridges", "vms", "mappings", "privileges", "cards", "failed", "msg")
 
 
 class ActionModule(ActionBase):
@@ -182,6 +183,5 @@ class ActionModule(ActionBase):
 
 def _data(result: dict[str, t.Any], name: str) -> dict[str, t.Any]:
     """The data of a result, without what Ansible adds and what is no data."""
-    added = ("warnings", "deprecations", "exception", "invocation")
-    found: dict[str, t.Any] = to_plain({key: value for key, value in result.items() if key not in added}, name)
+    found: dict[str, t.Any] = to_plain({key: result[key] for key in _DATA if key in result}, name)
     return found
