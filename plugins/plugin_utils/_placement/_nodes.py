@@ -588,7 +588,8 @@ class _Reader:
         for column in columns:
             digest.update(repr(column).encode())
         for texts in (self.card_uuid, self.card_pci):
-            digest.update("\0".join([text or "" for text in texts]).encode())
+            # Half characters stand for themselves: a node may print any bytes.
+            digest.update("\0".join([text or "" for text in texts]).encode(errors="surrogatepass"))
         digest.update(repr(self.fabrics).encode())
         known = {key: found.nodes for key, found in self.weights.items() if found is not None}
         for kept in sorted(known, key=repr):

@@ -215,6 +215,12 @@ def test_plan_errors_come_all_at_once():
         assert part in text
 
 
+def test_a_card_may_tell_half_characters():
+    card = {"index": 0, "name": "NVIDIA A40", "memory_gb": 48, "compute_cap": 8.6, "uuid": "GPU-\udc80"}
+    plan = PLAN([{"name": "n", "gpus": [card]}], [{**CHAT, "needs": {"engine": "vllm"}}])
+    assert plan["assignments"][0]["gpu"]["uuid"] == "GPU-\udc80"
+
+
 def test_plan_table():
     document = PLAN(NODES, [CHAT, GATEWAY, {**SMALL, "count": 2}], MODELS)
     lines = TABLE(document).splitlines()
