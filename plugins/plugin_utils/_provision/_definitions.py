@@ -147,6 +147,8 @@ class _Maker:
         self.nodes = nodes
         self.settings = settings
         self.previous = {(one.get("cluster"), one.get("name")): one for one in previous}
+        # The same node under another name of its API, such as an address in place of a name.
+        self.renamed = {(one.get("node"), one.get("name")): one for one in previous}
         self.names: dict[tuple[str, str, str], list[str]] = {}
         self.shared: set[tuple[str, str]] = set()
         self.errors: list[str] = []
@@ -154,6 +156,9 @@ class _Maker:
             self.errors += find_vm_errors(role.get("vm"), f"role {name}: vm", of_role=True)
 
     # What is there already
+
+    def _last(self, cluster: str, node: str, name: str) -> Mapping[str, t.Any]:
+        return self.previous.get((cluster, name)) or self.renamed.get((node, name)) or {}
 
     def note_mappings(self, mappings: Iterable[Mapping[str, t.Any]]) -> None:
         """Remember which mapping fixes which card; one with several cards of a node fixes none."""
@@ -224,7 +229,7 @@ class _Maker:
                 f"{name} ({want.what}): {pve_node!r} is no name of a node in Proxmox VE; set pve_node of {want.node}"
             )
             return None
-        last = self.previous.get((cluster, name), {})
+        last = self._last(cluster, want.node, name)
         cards = self._cards(want, profile, pve_node, cluster, last)
         says = self._says(want, node)
         memory = self._memory(want)
@@ -453,7 +458,7 @@ class _Maker:
         owners: dict[tuple[str, int], str] = {}
         for one in made:
             cluster, name = one["cluster"], one["name"]
-            last = self.previous.get((cluster, name), {}).get("vmid")
+            last = self._last(cluster, one["node"], name).get("vmid")
             there = live.get((cluster, name), [])
             vmid = last if last in there or not there else min(there)
             if vmid is not None and (cluster, vmid) in owners:

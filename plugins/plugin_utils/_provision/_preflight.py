@@ -154,7 +154,8 @@ class _Check:
     def run(self) -> list[Finding]:
         if self.cluster.error is not None:
             text = f"its API can not be used: {self.cluster.error}"
-            self.add(ERROR, "cluster_unreachable", text, "Check host, user, token and certificate, and run again")
+            remedy = "Check host, user, token and certificate, or leave its nodes out with --limit"
+            self.add(ERROR, "cluster_unreachable", text, remedy)
             return self.found
         reachable = self._nodes()
         self._privileges(reachable)

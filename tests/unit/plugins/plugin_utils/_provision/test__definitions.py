@@ -237,6 +237,12 @@ def test_numbers_are_kept_and_new_ones_are_free() -> None:
     assert elsewhere["chat-1"]["vmid"] == first["chat-1"]["vmid"], "numbers are of one cluster"
 
 
+def test_another_name_of_the_api_changes_no_number() -> None:
+    previous = [{**one, "vmid": 9500 + at} for at, one in enumerate(made().vms)]
+    settings = {"nodes": {name: {"cluster": f"{name}.example:8006"} for name in ("pve-quad", "pve-ada", "pve-cpu")}}
+    assert [one["vmid"] for one in made(previous=previous, settings=settings).vms] == [9500, 9501, 9502, 9503]
+
+
 def test_a_machine_with_our_mark_keeps_its_number() -> None:
     live = {"vmid": 123456, "name": "chat-1", "cluster": "pve-ada", "ours": True}
     assert by_name(made(taken=[live]))["chat-1"]["vmid"] == 123456

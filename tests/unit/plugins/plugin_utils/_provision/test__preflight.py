@@ -568,7 +568,7 @@ def test_the_table_of_what_was_done() -> None:
         "n10   code-0   9102  running  update",
         "chat-0: start failed:?no card",
         "code-0: cores, memory waits for a restart",
-        "code-0: hostpci1 (mapping=x) was added by somebody else and stays",
+        "code-0: hostpci1 (mapping=x) was added by somebody else",
         "code-0: scsi0: It has 80 GiB. Change the definition",
     ]
     assert format_results([]) == ""
