@@ -273,7 +273,7 @@ class Schema:
         self.routes.sort(key=lambda r: r[:2])
 
     def find(self, path):
-        for _, _, rx, names, template in self.routes:
+        for _count, _length, rx, names, template in self.routes:
             m = rx.match(path)
             if m:
                 return template, {n: urllib.parse.unquote(v) for n, v in zip(names, m.groups(), strict=False)}
@@ -724,7 +724,7 @@ class PveSim:
             return None
         header = h.headers.get("Authorization") or ""
         if header.startswith("PVEAPIToken="):
-            token, _, secret = header[len("PVEAPIToken=") :].rpartition("=")
+            token, _equals, secret = header[len("PVEAPIToken=") :].rpartition("=")
             known = self.state["tokens"].get(token)
             if not known or not secrets.compare_digest(known["secret"], secret):
                 raise Fail("Authentication failed!\n", 401)
@@ -1043,7 +1043,7 @@ class PveSim:
         name = d.pop("file", None) or d.pop("volume", None)
         if name in ("none", "cdrom", None):
             return value, None
-        store, _, vol = name.partition(":")
+        store, _colon, vol = name.partition(":")
         if not vol:
             msg = f"unable to parse volume ID '{name}'\n"
             raise Fail(msg)
@@ -1094,7 +1094,7 @@ class PveSim:
         return text, (store, vol, make) if make is not None else None
 
     def source_size(self, node, source):
-        store, _, vol = source.partition(":")
+        store, _colon, vol = source.partition(":")
         size = self.storage(store, node, "import" if vol.startswith("import/") else "images")["volumes"].get(vol)
         if size is None:
             msg = f"volume '{source}' does not exist\n"
@@ -1128,7 +1128,7 @@ class PveSim:
 
     def check_memory(self, params, config):
         if "memory" in params or "balloon" in params:
-            memory = int(str(params.get("memory") or config.get("memory") or 512).split("=")[-1])
+            memory = int(str(params.get("memory") or config.get("memory") or 512).rsplit("=", maxsplit=1)[-1])
             balloon = int(params.get("balloon", config.get("balloon") or 0))
             if balloon > memory:
                 raise Fail("balloon value too large (must be smaller than assigned memory)\n")
@@ -1238,7 +1238,7 @@ class PveSim:
         for key in list(config):
             if DRIVE_KEY.fullmatch(key):
                 config[key] = re.sub(rf"(?:vm|base)-{vmid}-", f"vm-{newid}-", str(config[key]))
-                store, _, vol = config[key].split(",")[0].partition(":")
+                store, _colon, vol = config[key].split(",")[0].partition(":")
                 if store in self.state["storages"] and vol.startswith(f"vm-{newid}-"):
                     self.state["storages"][store]["volumes"].setdefault(vol, 1)
             elif re.fullmatch(r"net\d+", key):
@@ -1570,7 +1570,7 @@ def summary(sim, vmid, g, full=True):
         "uptime": 0,
         "disk": 0,
         "cpus": int(c.get("cores", 1)) * int(c.get("sockets", 1)),
-        "maxmem": int(str(c.get("memory", 512)).split("=")[-1]) << 20,
+        "maxmem": int(str(c.get("memory", 512)).rsplit("=", maxsplit=1)[-1]) << 20,
         "maxdisk": 0,
     }
     for key in ("tags", "lock", "template"):
@@ -1679,7 +1679,8 @@ def post_nodes_node_qemu(sim, call, p):
     sim.check_strict_mapping(p)
     other = sim.state["guests"].get(vmid)
     if other:
-        msg = "unable to create VM {} - VM {} already exists on node '{}'\n".format(vmid, vmid, other["node"])
+        on = other["node"]
+        msg = f"unable to create VM {vmid} - VM {vmid} already exists on node '{on}'\n"
         raise Fail(msg)
     config, volumes = {}, []
     for key in sorted(p, key=natural):
@@ -1795,11 +1796,11 @@ def update(sim, call, p):
         if (
             old is not None
             and DRIVE_KEY.fullmatch(key)
-            and str(old).split(",")[0] != str(value).split(",")[0]
+            and str(old).split(",", maxsplit=1)[0] != str(value).split(",", maxsplit=1)[0]
             and "media=cdrom" not in str(old)
         ):
             slot = next(i for i in range(256) if "unused%d" % i not in g["config"])
-            g["config"]["unused%d" % slot] = str(old).split(",")[0]
+            g["config"]["unused%d" % slot] = str(old).split(",", maxsplit=1)[0]
         if running and key not in LIVE and not LIVE_RE.fullmatch(key):
             g["pending"][key] = value
             if value == old:
