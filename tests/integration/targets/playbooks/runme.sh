@@ -52,7 +52,7 @@ YAML
 play three -i "$work/turned.yml" knaster.inventory.site
 cmp one/knaster/plan.yml two/knaster/plan.yml
 cmp one/knaster/plan.yml three/knaster/plan.yml
-diff -r one/knaster/profiles three/knaster/profiles
+diff -r one/knaster three/knaster
 
 # Again: nothing changes. A part of the fleet: the plan is of all of it.
 play one -i "$root/examples/rack/inventory.yml" knaster.inventory.site | tee again.log
@@ -60,6 +60,25 @@ if grep -E ' changed=[1-9]' again.log; then exit 1; fi
 play one -i "$root/examples/rack/inventory.yml" --limit h100-1 knaster.inventory.site | tee part.log
 cmp one/knaster/plan.yml two/knaster/plan.yml
 grep h100-1 part.log
+for made in plan.yml summary.json fleet.prom report.html gateway/litellm.yaml gateway/llama-swap.yaml prometheus/targets.json; do
+  test -s "one/knaster/$made"
+done
+
+# What was asked of the engines is told by the summary: here none answers, and asking again changes no more than the summary.
+play one -i "$root/examples/rack/inventory.yml" knaster.inventory.observe
+play one -i "$root/examples/rack/inventory.yml" knaster.inventory.summary
+play one -i "$root/examples/rack/inventory.yml" knaster.inventory.summary | tee again.log
+if grep -E ' changed=[1-9]' again.log; then exit 1; fi
+play one -i "$root/examples/rack/inventory.yml" knaster.inventory.what_if | tee lost.log
+grep -E 'h100-[23]' lost.log
+
+# The machines of the plan as files and commands, without touching anything; again: nothing changes.
+play one -i "$root/examples/rack/inventory.yml" -e provision_state=rendered knaster.inventory.provision
+test -s one/knaster/vms.yml
+play one -i "$root/examples/rack/inventory.yml" -e provision_state=rendered knaster.inventory.provision | tee again.log
+if grep -E ' changed=[1-9]' again.log; then exit 1; fi
+play one -i "$root/examples/rack/inventory.yml" knaster.inventory.registry
+grep '"vmid"' one/knaster/slots/assistant.0.chat.yaml
 
 # A node that does not answer stops nothing and keeps its place.
 cat >gone.yml <<'YAML'
