@@ -108,7 +108,8 @@ def _guests(outputs: t.Mapping[str, Output], notes: t.List[str]) -> t.Optional[p
         except ParseError as exc:
             why = str(exc)
         if guests is not None and guests.unreadable:
-            why = f"{guests.unreadable} files of /etc/pve can be read by root only"
+            files = "1 file" if guests.unreadable == 1 else f"{guests.unreadable} files"
+            why = f"{files} of /etc/pve can be read by root only"
         elif guests is not None and not guests.whole:
             why = "the list of virtual machines was cut short"
     if why is not None:

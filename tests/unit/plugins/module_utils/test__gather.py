@@ -19,6 +19,9 @@ from ansible_collections.knaster.inventory.plugins.module_utils._gather import (
     build_script,
     read_answer,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import (
+    profile_from_outputs,
+)
 
 FIVE_COLUMNS = "nvidia-smi --query-gpu=index,name,memory.total,compute_cap,driver_version --format=csv,noheader,nounits"
 SHELLS = [
@@ -83,6 +86,24 @@ def test_output_error_and_code_are_kept_apart(shell, fake):
 def test_commands_run_in_the_c_locale(shell, fake):
     path = fake("nvidia-smi", 'echo "$LC_ALL ${LANGUAGE-none}"')
     assert read_answer(gather(shell, path))["nvidia_smi"].stdout == "C none"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("given", ["/usr/bin:/bin", "/nowhere"])
+def test_commands_are_found_where_the_path_of_a_user_does_not_lead(shell, given, fake):
+    path = fake("nvidia-smi", 'echo "$PATH"')
+    run = subprocess.run(
+        [shutil.which(shell[0]), *shell[1:]],
+        input=build_script(token="t0").encode(),
+        env={"PATH": f"{path}:{given}"},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    outputs = read_answer(run.stdout.decode())
+    assert outputs["nvidia_smi"].stdout.startswith(f"{path}:{given}:")
+    assert {"/usr/local/sbin", "/usr/sbin", "/sbin"} < set(outputs["nvidia_smi"].stdout.split(":"))
+    assert outputs["meminfo"].status == "ok"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -270,6 +291,34 @@ def test_the_guests_of_a_host_of_virtual_machines_are_listed(shell, tmp_path):
     assert told.stdout.splitlines()[:3] == ["vm 100", "vm 100 name: win", "vm 100 hostpci0: 01:00"]
     assert told.stdout.splitlines()[-1] == "end"
     assert "cipassword" not in told.stdout
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv to be somebody else"
+)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_root_only_the_machines_of_the_cluster_can_not_be_read(shell, tmp_path):
+    for parent in (tmp_path, *tmp_path.parents):
+        if str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    (tmp_path / "pve" / "qemu-server").mkdir(parents=True)
+    conf = tmp_path / "pve" / "qemu-server" / "100.conf"
+    conf.write_text("name: win\nhostpci0: 01:00\n")
+    conf.chmod(0o640)
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *shell]
+    outputs = run_with_pve(nobody, tmp_path)
+    assert outputs["pve_guests"].stdout.splitlines() == ["unreadable qemu-server/100.conf", "end"]
+    as_root = run_with_pve(shell, tmp_path)
+    # What else is asked is answered to everybody.
+    same = ("hostname", "mounts", "lscpu", "lsblk", "pci")
+    assert [outputs[name].status for name in same] == [as_root[name].status for name in same]
+    assert outputs["pci"].stdout == as_root["pci"].stdout
+    profile = profile_from_outputs({**outputs, "pci": Output("ok", 0, CARD)})
+    assert "holder" not in profile["gpus"][0]
+    assert "gpu holders: not all known (1 file of /etc/pve can be read by root only)" in profile["notes"]
+
+
+CARD = "address=0000:01:00.0 class=0x030200 vendor=0x10de device=0x27b8 driver=vfio-pci"
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -585,7 +585,7 @@ TEST_NOT_ASKED = [
     ({"status": "timeout", "rc": 137}, "/etc/pve did not answer in time"),
     ({"status": "failed", "rc": 3}, "/etc/pve is empty: the cluster file system does not run"),
     ("vm 7\nvm 7 name: x", "the list of virtual machines was cut short"),
-    ("unreadable qemu-server/7.conf\nend", "1 files of /etc/pve can be read by root only"),
+    ("unreadable qemu-server/7.conf\nend", "1 file of /etc/pve can be read by root only"),
     ("what", "/etc/pve: there is no list of virtual machines and containers in the text: what"),
 ]
 
