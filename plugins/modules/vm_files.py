@@ -20,10 +20,10 @@ description:
     M(knaster.inventory.proxmox_pci_info) found, reports everything that is in the way at once, and gives the steps that the role
     P(knaster.inventory.proxmox#role) then takes.
   - With an error nothing is written and there are no steps.
-  - It works on the controller, connects to nothing, and reads and writes files only. Relative paths start at the directory that
-    C(ansible-playbook) was called in.
-  - The host variables that it reads of each node are C(knaster_pve_api_host), C(knaster_pve_api_port), C(knaster_pve_api_user) and
-    C(knaster_pve_api_token_id), C(knaster_pve_node) and C(knaster_pve_vm). No secret is read.
+  - It works on the controller, connects to nothing, and reads and writes files only. Relative paths start at the directory
+    that C(ansible-playbook) was called in.
+  - The host variables that it reads of each node are C(knaster_pve_api_host), C(knaster_pve_api_port),
+    C(knaster_pve_api_user) and C(knaster_pve_api_token_id), C(knaster_pve_node) and C(knaster_pve_vm). No secret is read.
 requirements:
   - PyYAML (it comes with ansible-core)
 options:
@@ -58,15 +58,15 @@ options:
   state:
     description:
       - V(rendered) makes the definitions, and asks nothing of Proxmox VE.
-      - V(present) also gives the steps that make the machines. V(absent) gives the steps that remove all machines with our mark and
-        the mappings that were made for them, whatever the plan says.
+      - V(present) also gives the steps that make the machines. V(absent) gives the steps that remove all machines with our
+        mark and the mappings that were made for them, whatever the plan says.
     type: str
     choices: [present, rendered, absent]
     default: rendered
   settings:
     description:
-      - Settings for all machines, as in O(knaster.inventory.vm_definitions#filter:settings). Those of single nodes come from their
-        host variable C(knaster_pve_vm).
+      - Settings for all machines, as in O(knaster.inventory.vm_definitions#filter:settings). Those of single nodes come from
+        their host variable C(knaster_pve_vm).
     type: dict
     default: {}
   commands:
@@ -75,19 +75,20 @@ options:
     type: path
   limit:
     description:
-      - The nodes that the run is limited to. What is wrong elsewhere does not keep it from them. Definitions are always made for the
-        whole plan.
+      - The nodes that the run is limited to. What is wrong elsewhere does not keep it from them. Definitions are always made
+        for the whole plan.
     type: list
     elements: str
   cluster_result:
     description:
-      - The name of the variable that the result of M(knaster.inventory.proxmox_cluster_info) was registered in, on one node of each
-        cluster.
+      - The name of the variable that the result of M(knaster.inventory.proxmox_cluster_info) was registered in, on one node
+        of each cluster.
     type: str
   pci_result:
     description:
-      - The name of the variable that the result of M(knaster.inventory.proxmox_pci_info) was registered in, on the same nodes. It has
-        to be called with O(knaster.inventory.proxmox_pci_info#module:gpus_only=false), so that what shares a group is seen.
+      - The name of the variable that the result of M(knaster.inventory.proxmox_pci_info) was registered in, on the same
+        nodes. It has to be called with O(knaster.inventory.proxmox_pci_info#module:gpus_only=false), so that what shares a
+        group is seen.
     type: str
   allow_stop:
     description:
@@ -175,8 +176,9 @@ findings:
   sample: [{"severity": "info", "code": "missing", "vm": "chat-0", "text": "machine 9101 is not there", "remedy": "It is made"}]
 steps:
   description:
-    - The steps by node and phase. The phases are V(remove), V(release), V(map), V(make) and V(unmap), and all steps of one have to
-      be done before the first of the next. A step has C(text), and C(vm) or C(mapping) with the options of its module.
+    - The steps by node and phase. The phases are V(remove), V(release), V(map), V(make) and V(unmap), and all steps of one
+      have to be done before the first of the next. A step has C(text), and C(vm) or C(mapping) with the options of its
+      module.
   returned: success
   type: dict
   sample: {}
