@@ -75,6 +75,8 @@ _BOOLEAN_PARTS = frozenset(
 # What PVE adds to a drive by itself, and what only says how it was made.
 _DRIVE_ADDED = frozenset(("file", "size", "format", "ms-cert", "import-from"))
 _KEPT_PARTS = ("size", "format", "ms-cert", "media")
+# Storages round up to their own units.
+_ROUNDING = 64 * 1024**2
 _FIXED_DRIVES = frozenset(("efidisk0", "tpmstate0"))
 
 _BOOLEANS = frozenset(
@@ -650,7 +652,7 @@ def _compare_drive(changes: Changes, key: str, text: str, before: t.Optional[str
 def _compare_size(changes: Changes, key: str, new_gib: float, have: Drive) -> None:
     wanted = int(new_gib * 1024**3)
     size = have.size or 0
-    if size > wanted:
+    if size > wanted + _ROUNDING:
         _attend(
             changes, "disk_larger", key, f"It has {_gib(size)}, the definition says {_gib(wanted)}",
             "Disks are never made smaller. Change the definition",

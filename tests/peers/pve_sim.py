@@ -1972,7 +1972,9 @@ def put_nodes_node_qemu_vmid_resize(sim, call, p):
     new = now + gib if m[1] else gib
     if new < now:
         raise Fail("shrinking disks is not supported\n")
-    g["config"][p["disk"]] = re.sub(r",?size=\w+", "", g["config"][p["disk"]]) + ",size=%dG" % new
+    g["config"][p["disk"]] = re.sub(r",?size=\w+", "", g["config"][p["disk"]]) + (
+        f",size={int(new)}G" if new == int(new) else f",size={round(new * 1024)}M"
+    )
     return sim.task(call, p["node"], "resize", p["vmid"], "none")
 
 
