@@ -124,14 +124,13 @@ class Clock:
             self.sim.ahead += seconds
 
 
-def client(sim: PveSim, *, password: str | None = None, lock_limit: float = 60.0, **more) -> Pve:
+def client(sim: PveSim, *, password: str | None = None, lock_limit: float = 60.0, timeout: float = 30.0, **more) -> Pve:
     """A client with the token, or as root with a password."""
+    where = {"host": "127.0.0.1", "port": sim.port, "ca_path": sim.ca_file, "timeout": timeout}
     if password is not None:
-        settings = Settings(host="127.0.0.1", port=sim.port, user="root@pam", password=password, ca_path=sim.ca_file)
+        settings = Settings(user="root@pam", password=password, **where)
     else:
-        settings = Settings(
-            host="127.0.0.1", port=sim.port, user=USER, token_id=TOKEN, token_secret=SECRET, ca_path=sim.ca_file
-        )
+        settings = Settings(user=USER, token_id=TOKEN, token_secret=SECRET, **where)
     clock = Clock(sim)
     return Pve(settings, sleep=clock.sleep, clock=clock, lock_limit=lock_limit, **more)
 

@@ -77,6 +77,28 @@ def test_what_pve_takes_and_does_not_keep_is_an_error(login):
         ensure_vm(api, vm(scsi0="local-lvm:32,discard=on"), VmOptions())
 
 
+def test_lost_answers_and_a_bad_network(login, fakepve):
+    fakepve.fail("POST", "/nodes/pve1/qemu", 502, "Bad Gateway", html=True, times=1)
+    fakepve.fail("POST", "/nodes/pve1/qemu/9101/status/start", 596, "broken pipe", times=1)
+    assert ensure_vm(login(), vm(), VmOptions(started=True))["vm_status"] == "running"
+    for seed in range(8):
+        fakepve.flaky_network(drop_rate=0.25, seed=seed)
+        wanted = vm(fingerprint=f"f{seed}", cores=seed + 1)
+        for _unused in range(20):
+            try:
+                ensure_vm(login(), wanted, VmOptions(started=True))
+                break
+            except PveLostError:
+                continue
+        else:
+            pytest.fail("never done")
+        fakepve.flaky_network()
+        api = login()
+        assert ensure_vm(api, wanted, VmOptions(started=True))["changed"] is False
+        assert api.changing_calls == []
+    assert [one.vmid for one in fakepve.vms] == [9101]
+
+
 def test_a_vm_of_somebody_else_is_not_touched(login, fakepve):
     fakepve.add_vm(9101, "theirs", config={"memory": "512"})
     api = login()

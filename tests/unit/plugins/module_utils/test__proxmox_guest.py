@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import PveError
@@ -508,6 +509,35 @@ def test_every_fault_at_every_call(name, login, capsys):
         )
     assert tried
     assert failed or EVERY > 1
+
+
+@pytest.mark.parametrize("name", ["image", "template", "update"])
+def test_answers_that_come_too_late(name):
+    """PVE does what it was asked after the client has given up, and while it asks again."""
+    if EVERY > 1 and name != "image":
+        pytest.skip("only with KNASTER_FAULTS=all")
+    before, steps = scenario(name)
+    with peer.serving() as sim:
+        provision(sim, steps=before)
+        saved = json.dumps(sim.state)
+        provision(sim, steps=steps)
+        right = peer.guests(sim)
+        for method, path in dict.fromkeys(peer.changes(sim)):
+            sim.state = json.loads(saved)
+            sim.faults = [{"match": f"{method} {path}$", "kind": "delay", "seconds": 0.5}]
+            trouble = ""
+            try:
+                for step in steps:
+                    step(peer.client(sim, timeout=0.25))
+            except PveError as exc:
+                trouble = str(exc)
+            assert not trouble or any(part in trouble for part in ("within 0.25 seconds", "already", "Try again")), (
+                trouble
+            )
+            time.sleep(0.6)
+            assert set(peer.guests(sim)) - set(right) <= {"9101"}
+            provision(sim, steps=steps)
+            assert peer.guests(sim) == right, (method, path)
 
 
 class KilledError(BaseException):
