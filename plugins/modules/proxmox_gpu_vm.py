@@ -335,6 +335,10 @@ def main() -> None:
         required_if=[("state", "present", ("name", "node", "config"))],
     )
     params = module.params
+    # It is refused there, but must not be shown with the refusal.
+    misplaced = (params["config"] or {}).get("cipassword")
+    if misplaced:
+        module.no_log_values.add(str(misplaced))
     for option in ("timeout", "start_timeout", "stop_timeout"):
         if params[option] is not None and not 1 <= params[option] <= 86400:
             module.fail_json(msg=f"{option} has to be from 1 to 86400 seconds, not {params[option]}.")

@@ -123,6 +123,11 @@ def test_a_definition_that_is_wrong_is_told_whole(run, sim):
     assert sim.calls == []
 
 
+def test_a_password_in_the_wrong_place_is_not_shown(run):
+    result = run(proxmox_gpu_vm, fails=True, **{**VM, "cipassword": None, "config": {"cipassword": CIPASSWORD}})
+    assert "use the option cipassword" in result["msg"]
+
+
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_a_vm_of_somebody_else(run, sim, state):
     result = run(proxmox_gpu_vm, fails=True, **{**VM, "vmid": 500, "state": state})
