@@ -268,8 +268,8 @@ def _guest(
                 allowed.append((rule.group("major"), rule.group("minor")))
     # Recipes allow all cards in general and name the one that is meant beside it.
     held.update(_allowed(allowed, read, named=bool(held)))
-    if marked is not None and _plain(marked.get("vm")):
-        name = _plain(marked.get("vm"))
+    if marked is not None:
+        name = _plain(marked["vm"]) or name
     return Guest(
         kind=kind,
         id=number,
@@ -288,7 +288,7 @@ def _mark(line: str) -> t.Optional[t.Mapping[str, t.Any]]:
         facts = json.loads(match.group("facts")) if match else None
     except (ValueError, RecursionError):
         return None
-    return facts if isinstance(facts, dict) else None
+    return facts if isinstance(facts, dict) and isinstance(facts.get("vm"), str) else None
 
 
 def _plain(value: t.Any) -> t.Optional[str]:

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
@@ -18,6 +19,10 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers.pve_gue
     Guest,
     Guests,
     parse,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_vm import (
+    Mark,
+    with_mark,
 )
 
 MARK = '#knaster.inventory/1 {"fingerprint"%3A"3fa9","vm"%3A"chat-0"}'
@@ -83,7 +88,22 @@ def test_a_machine_of_ours_has_the_name_that_it_was_planned_with():
     assert parse(text).guests == (Guest("vm", 9101, "chat-0", ours=True, slots=frozenset(["0000:01:00"])),)
 
 
+def encoded(description: str) -> list[str]:
+    """Write a description as the cluster keeps it: control characters, colons and what is beyond ASCII are escaped."""
+    return ["#" + quote(line, safe=" !\"#$%&'()*+,-./0123456789;<=>?@[\\]^_`{|}~") for line in description.splitlines()]
+
+
+def test_the_mark_that_a_machine_is_made_with():
+    mark = Mark(vm="llama-70b-0-1", fingerprint="3fa91d2c", own=("hostpci0", "net0"))
+    lines = encoded(with_mark("Größe: 4 Karten\n100 % ours", mark))
+    assert "%3A" in lines[-1]
+    (guest,) = parse("\n".join(["vm 7", *(f"vm 7 {line}" for line in lines), "end"])).guests
+    assert (guest.ours, guest.name) == (True, "llama-70b-0-1")
+
+
 TEST_NOT_MARKS = [
+    '#knaster.inventory/1 {"fingerprint"%3A"3fa9"}',
+    '#knaster.inventory/1 {"vm"%3A7}',
     '#knaster.inventory/2 {"vm"%3A"chat-0"}',
     "#knaster.inventory/1 chat-0",
     "#knaster.inventory/1 {broken}",
