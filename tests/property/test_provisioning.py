@@ -15,6 +15,7 @@ import copy
 import os
 import random
 import re
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -503,4 +504,5 @@ def test_names_from_data_stay_names(entries, rand) -> None:
         assert re.fullmatch(r"[a-z0-9_][a-z0-9_+.;-]*", one["config"]["tags"])
     numbers = [(one["cluster"], one["vmid"]) for one in made.vms]
     assert len(numbers) == len(set(numbers))
-    assert "\r" not in render_commands(made.vms).replace("'", "").split("case")[0]
+    words = [shlex.split(line) for line in render_commands(made.vms).splitlines() if line.startswith("  pvesh ")]
+    assert all(word[:2] in (["pvesh", "create"], ["pvesh", "set"]) for word in words)

@@ -21,7 +21,7 @@ PLAN = {
 
 def test_plain_data_in_and_out() -> None:
     (one,) = DEFINE(PLAN, [{"name": "gateway", "vm": {"cores": 3}}])
-    assert type(one) is dict
+    assert one.__class__ is dict
     assert one["name"] == "gateway-0"
     assert one["config"]["cores"] == 3
     assert DEFINE(PLAN, [], {"version": 1, "vms": [{**one, "vmid": 500}]})[0]["vmid"] == 500

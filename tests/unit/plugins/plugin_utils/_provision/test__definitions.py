@@ -110,7 +110,8 @@ ROLES = [
 ]
 
 
-def made(plan_document=PLAN, roles=ROLES, **more):
+def made(plan_document=None, roles=None, **more):
+    plan_document, roles = (PLAN if plan_document is None else plan_document), (ROLES if roles is None else roles)
     settings = read_settings(more.pop("settings", {}))
     found = make_definitions(plan_document, roles, nodes=more.pop("nodes", NODES), settings=settings, **more)
     VALIDATOR.validate(found.document())

@@ -24,7 +24,20 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._tabl
     format_steps,
 )
 
-ALL = ["VM.Allocate", "VM.Audit", "VM.Clone", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Cloudinit", "VM.Config.Disk", "VM.Config.HWType", "VM.Config.Memory", "VM.Config.Network", "VM.Config.Options", "VM.PowerMgmt"]  # fmt: skip
+ALL = [
+    "VM.Allocate",
+    "VM.Audit",
+    "VM.Clone",
+    "VM.Config.CDROM",
+    "VM.Config.CPU",
+    "VM.Config.Cloudinit",
+    "VM.Config.Disk",
+    "VM.Config.HWType",
+    "VM.Config.Memory",
+    "VM.Config.Network",
+    "VM.Config.Options",
+    "VM.PowerMgmt",
+]
 ENTRY = {
     "id": "kn-n1-41-00",
     "node": "n1",
