@@ -140,6 +140,8 @@ class _Run:
         self.inherited: t.Optional[t.FrozenSet[str]] = None
         self.warnings: t.List[str] = []
         self.checked = False
+        # It ran, and has to run again when it is as defined.
+        self.stopped = False
 
     @property
     def path(self) -> str:
@@ -368,7 +370,7 @@ class _Run:
         stops_for_devices = bool(changes.devices) and options.allow_stop
         plan.stops = seen.running and (options.started is False or stops_for_devices)
         runs = seen.running and not plan.stops
-        starts = (options.started is True and not runs) or (plan.stops and options.started is None)
+        starts = not runs and (options.started is True or (options.started is None and (plan.stops or self.stopped)))
         if plan.stops:
             plan.steps.append(_Step("stop", f"shut down {self.title}", self._stop))
         if changes.set or changes.delete:
@@ -481,6 +483,7 @@ class _Run:
                 self.api.sleep(2.0)
 
     def _stop(self) -> None:
+        self.stopped = True
         limit = int(self.options.stop_limit)
         try:
             self._wait(self.api.post(self.path + "/status/shutdown", timeout=limit, forceStop=1), limit + _MARGIN)

@@ -99,8 +99,8 @@ vms:
     - The virtual machines and containers of the cluster, each with C(vmid), C(kind), which is V(qemu) or V(lxc), C(name),
       C(node), C(status), C(lock), C(template), C(tags) and C(memory_mib).
     - C(mark) has C(vm), C(fingerprint) and the devices C(own) of the definition where the machine carries the mark of this
-      collection, and C(hostpci) its passed-through devices with C(key), C(value) and C(pending). Both are V(null) where it was not
-      looked into.
+      collection, and C(hostpci) its passed-through devices with C(key), C(value) and C(pending). Both are V(null) where
+      it was not looked into.
   returned: success
   type: list
   elements: dict

@@ -241,6 +241,15 @@ def test_stopped_to_take_a_card_away_only_if_allowed(sim, api, started):
     assert (result["vm_status"], result["restart_needed"]) == ("running", False)
 
 
+def test_what_waited_for_a_stop_is_no_reason_to_stay_off(sim, api):
+    ensure_vm(api, vm(hostpci1="mapping=card-1,pcie=1"), RUNNING)
+    ensure_vm(api, vm(hostpci1="mapping=card-1,pcie=1", memory=131072), VmOptions())
+    result = ensure_vm(api, vm(fingerprint="f2", memory=131072), VmOptions(allow_stop=True))
+    assert (result["vm_status"], result["pending"]) == ("running", {})
+    assert sim.state["guests"]["9101"]["devices"] == ["0000:41:00.0"]
+    assert sim.state["guests"]["9101"]["config"]["memory"] == "131072"
+
+
 def test_stopping(sim, api):
     ensure_vm(api, vm(), RUNNING)
     sim.calls.clear()
