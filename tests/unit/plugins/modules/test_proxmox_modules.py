@@ -272,3 +272,23 @@ def test_the_modules_of_the_community_see_the_same(run, sim, tmp_path):
     if "couldn't resolve module/action 'community.proxmox.proxmox_vm_info'" in done.stdout + done.stderr:
         pytest.skip("community.proxmox is not installed")
     assert done.returncode == 0, done.stdout
+
+
+def test_the_inventory_of_the_community_has_the_vm(run, sim, tmp_path):
+    run(proxmox_pci_mapping, id="card-0", entries=[ENTRY])
+    run(proxmox_gpu_vm, started=True, **VM)
+    source = {
+        "plugin": "community.proxmox.proxmox", "url": sim.url, "user": peer.USER, "token_id": peer.TOKEN,
+        "token_secret": peer.SECRET, "want_facts": True, "qemu_extended_statuses": True,
+    }  # fmt: skip
+    (tmp_path / "fleet.proxmox.yml").write_text(json.dumps(source))
+    env = {**os.environ, "ANSIBLE_HOME": str(tmp_path / "home"), "REQUESTS_CA_BUNDLE": sim.ca_file}
+    command = [str(Path(sys.executable).with_name("ansible-inventory")), "-i", "fleet.proxmox.yml", "--list"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    if "unknown plugin" in done.stderr:
+        pytest.skip("community.proxmox is not installed")
+    listed = json.loads(done.stdout)
+    assert "chat-0" in listed["proxmox_all_running"]["hosts"]
+    facts = listed["_meta"]["hostvars"]["chat-0"]
+    assert sorted(tag["__ansible_unsafe"] for tag in facts["proxmox_tags_parsed"]) == ["a", "knaster", "role"]
+    assert "card-0" in json.dumps(facts["proxmox_hostpci0"])
