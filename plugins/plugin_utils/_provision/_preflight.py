@@ -56,8 +56,8 @@ _THIN = frozenset(("lvmthin", "rbd", "zfspool", "cephfs"))
 _BRIDGE_CLASS = "06"
 # How many parts of a path are the place where a privilege is given for all of its kind.
 _ROOTS = {"sdn": 4, "mapping": 3}
-_LEAST_RESERVE_MIB = 2048
-_RESERVE_SHARE = 20
+# What a node itself needs at the very least; the plan keeps more of it free.
+_LEAST_MIB = 2048
 
 Definition = dict[str, t.Any]
 
@@ -168,6 +168,7 @@ class _Check:
             self._drift(one)
         self._storages(reachable)
         self._memory(reachable)
+        self._doubled()
         self._orphans()
         return self.found
 
@@ -260,15 +261,10 @@ class _Check:
             other for other in self.cluster.guests.values() if other.name == one["name"] and other.vmid != one["vmid"]
         ]
         for other in named:
-            if other.ours:
-                text = f"machines {one['vmid']} and {other.vmid} both carry its mark"
-                remedy = f"Remove the one that is not needed; {one['vmid']} is taken as the right one"
-                self.add(WARNING, "doubled", text, remedy, vm=one)
-            else:
+            if not other.ours:
                 text = f"{other.kind} {other.vmid} on {other.node}, which is not ours, has the same name"
-                self.add(
-                    WARNING, "name_taken", text, "Rename one of the two, or names in the network are ambiguous", vm=one
-                )
+                remedy = "Rename one of the two, or names in the network are ambiguous"
+                self.add(WARNING, "name_taken", text, remedy, vm=one)
 
     def _elsewhere(self, one: Definition, guest: Guest) -> None:
         text = f"machine {one['vmid']} is on {guest.node}, and the plan has it on {one['pve_node']}"
@@ -293,7 +289,7 @@ class _Check:
             )
         if "template" in source:
             self._template(one, source["template"])
-        if "image" in source and not str(source["image"]).startswith("/"):
+        if "image" in source:
             self._image(one, str(source["image"]))
 
     def _template(self, one: Definition, number: int) -> None:
@@ -318,6 +314,13 @@ class _Check:
                 self.add(ERROR, "template_elsewhere", text, remedy, vm=one)
 
     def _image(self, one: Definition, image: str) -> None:
+        if image.startswith("/"):
+            if self.cluster.identity != "the user root@pam":
+                text = f"the image {image} is a path on the node, which only root may import and no token"
+                self.add(
+                    ERROR, "image_path", text, "Put it on a storage with the content import, and name it there", vm=one
+                )
+            return
         name = image.partition(":")[0]
         node = self.cluster.nodes[one["pve_node"]]
         storage = node.storages.get(name) if node.storages is not None else None
@@ -477,6 +480,19 @@ class _Check:
                     vm=one,
                 )
 
+    def _doubled(self) -> None:
+        """A machine that was cloned by hand has the mark too, and nothing tells whether its owner still wants it."""
+        by_name: dict[str, list[Guest]] = {}
+        for guest in self.cluster.guests.values():
+            if guest.ours:
+                by_name.setdefault(guest.name, []).append(guest)
+        for name, guests in by_name.items():
+            if len(guests) > 1:
+                numbers = " and ".join(str(guest.vmid) for guest in guests)
+                text = f"machines {numbers} both carry the mark of {name}"
+                remedy = "Take the mark out of the description of the one that was cloned, or remove that machine"
+                self.add(ERROR, "doubled", text, remedy, node=guests[0].node)
+
     def _orphans(self) -> None:
         planned = {one["vmid"] for one in self.vms}
         for guest in self.cluster.guests.values():
@@ -558,10 +574,9 @@ class _Check:
             ]
             wanted = sum(int(one["config"]["memory"]) for one in ours if one["start"] or self._runs(one))
             used = sum(guest.memory_mib or 0 for guest in others)
-            reserve = max(_LEAST_RESERVE_MIB, node.memory_mib // _RESERVE_SHARE)
-            if wanted + used + reserve > node.memory_mib:
+            if wanted + used + _LEAST_MIB > node.memory_mib:
                 beside = f", {len(others)} other running guests {used} MiB" if others else ""
-                asked = f"its machines have {wanted} MiB together{beside}, the node itself keeps {reserve} MiB"
+                asked = f"its machines have {wanted} MiB together{beside}, the node itself needs {_LEAST_MIB} MiB"
                 text = f"{asked}, and it has {node.memory_mib} MiB"
                 remedy = "Stop or shrink other guests, or lower memory in the catalog and plan again"
                 severity = ERROR if wanted + used > node.memory_mib else WARNING

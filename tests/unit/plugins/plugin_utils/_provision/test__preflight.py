@@ -195,6 +195,10 @@ def spoil_image_storage(case):
     case.vm["source"] = {"image": "nfs:import/debian.qcow2"}
 
 
+def spoil_image_path(case):
+    case.vm["source"] = {"image": "/root/debian.qcow2"}
+
+
 def spoil_template(case):
     case.vm["source"] = {"template": 9000}
 
@@ -305,6 +309,7 @@ def spoil_api(case):
         (spoil_vmid, "vmid_taken", "vmid 9101 belongs to the container mail on n1, which is not ours"),
         (spoil_image, "image_missing", "n1 has no image local:import/other.qcow2"),
         (spoil_image_storage, "image_missing", "the storage nfs, which n1 does not have"),
+        (spoil_image_path, "image_path", "is a path on the node, which only root may import and no token"),
         (spoil_template, "template_missing", "there is no template 9000"),
         (spoil_no_template, "template_missing", "machine 5000 is no template"),
         (
@@ -390,7 +395,7 @@ def test_room_is_asked_only_for_machines_that_are_not_there(case) -> None:
 
 
 def test_the_memory_of_the_node_itself_is_a_warning(case) -> None:
-    case.config["memory"] = 124000
+    case.config["memory"] = 126000
     assert (WARNING, "memory") in case.codes()
     case.vm["start"] = False
     assert (WARNING, "memory") not in case.codes(), "a machine that stands still takes none"
@@ -404,12 +409,16 @@ def test_what_is_there_already(case) -> None:
     case.cluster["vms"].append(guest(5001, "chat-0"))
     case.cluster["mappings"] = [{"id": ENTRY["id"], "entries": [{**ENTRY, "iommu_group": 7}]}]
     assert case.codes() == [
+        (ERROR, "doubled"),
         (WARNING, "orphan"),
-        (WARNING, "doubled"),
         (WARNING, "foreign_device"),
         (WARNING, "name_taken"),
         (INFO, "mapping_stale"),
         (INFO, "stale"),
+    ]
+    assert (ERROR, "doubled") in case.codes(prune=True, stop=True), "a clone by hand is not removed"
+    assert (ERROR, "doubled") in [
+        (one.severity, one.code) for one in find_problems([], case.clusters(), allowed=Allowed(prune=True))
     ]
     case.cluster["vms"] = [ours(9101, "chat-0", fingerprint="")]
     assert (INFO, "unknown") in case.codes()
