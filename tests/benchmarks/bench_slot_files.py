@@ -25,6 +25,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text i
 
 BIN = Path(sys.executable).parent
 TARGET = 500
+# Less than this is lost in the start of a play.
+FLOOR = 0.05
 
 MODEL = """models:
   - name: qwen3-8b
@@ -98,7 +100,7 @@ class Cost(t.NamedTuple):
     cpu: float
 
     def above(self, start: Cost) -> Cost:
-        return Cost(*(max(0.001, own - other) for own, other in zip(self, start, strict=True)))
+        return Cost(*(max(FLOOR, own - other) for own, other in zip(self, start, strict=True)))
 
 
 def run(folder: Path, play: str) -> Cost:
