@@ -87,9 +87,10 @@ class ActionModule(ActionBase):
             msg = f"Nothing was changed, because {count} thing{'s are' if count > 1 else ' is'} in the way:\n{findings}"
             result.update(failed=True, msg=msg)
             return result
-        table = format_machines(prepared.definitions.vms, clusters)
+        # A run that removes makes no machines, so there is none to show.
+        table = format_machines(prepared.definitions.vms, clusters) if options["state"] != "absent" else ""
         steps = format_steps(prepared.steps)
-        result["table"] = "\n".join(part for part in (table, findings, steps) if part)
+        result["table"] = "\n".join(part for part in (table, findings, steps) if part) or "Nothing is to be done.\n"
         result["machines"] = len(prepared.definitions.vms)
         result["steps"] = {}
         for step in prepared.steps:

@@ -75,17 +75,15 @@ def vm_definitions(
     return list(made.vms)
 
 
-def vm_table(hostvars: t.Any, result: str, hosts: t.Any = ()) -> str:
+def vm_table(hostvars: t.Any, results: t.Any, hosts: t.Any = ()) -> str:
+    names = to_plain(results, "results")
     found: list[dict[str, t.Any]] = []
-    for name in to_plain(hosts, "hosts"):
+    for host in to_plain(hosts, "hosts"):
         # The variables as they are: templating every value of every host would cost more than all the rest.
-        values = hostvars.raw_get(name) if hasattr(hostvars, "raw_get") else hostvars[name]
-        registered = to_plain(values.get(result) or {}, result)
-        found += [
-            {**one, "host": name}
-            for one in registered.get("results") or []
-            if isinstance(one, dict) and not one.get("skipped")
-        ]
+        values = hostvars.raw_get(host) if hasattr(hostvars, "raw_get") else hostvars[host]
+        for name in [names] if isinstance(names, str) else names:
+            registered = to_plain((values.get(name) or {}).get("results") or [], name)
+            found += [{**one, "host": host} for one in registered if isinstance(one, dict) and not one.get("skipped")]
     return format_results(found)
 
 

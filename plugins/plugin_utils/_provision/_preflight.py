@@ -503,7 +503,7 @@ class _Check:
                 remedy = "Set provision_prune to remove it with its disks, or take the mark out of its description to keep it"
                 self.add(WARNING, "orphan", text, remedy, node=guest.node)
             elif guest.running and not self.allowed.stop:
-                remedy = "Shut it down, or set provision_allow_stop beside provision_prune"
+                remedy = "Shut it down, or set provision_allow_stop"
                 self.add(ERROR, "needs_stop", f"{text}, and it runs", remedy, node=guest.node)
             else:
                 self.add(INFO, "orphan", text, "It is removed with its disks", node=guest.node)

@@ -103,9 +103,7 @@ class _Maker:
         for guest in self.cluster.guests.values():
             if guest.ours and _is_online(self.cluster, guest.node) and self._goes(guest):
                 removed.add(guest.vmid)
-                yield self._step(
-                    REMOVE, guest.node, f"remove {guest.name} ({guest.vmid}) from {guest.node}", vm=_absent(guest)
-                )
+                yield self._step(REMOVE, guest.node, f"{guest.name} ({guest.vmid}) on {guest.node}", vm=_absent(guest))
         running = set()
         for vmid, keys in self._released(removed).items():
             guest = self.cluster.guests[vmid]

@@ -200,6 +200,18 @@ def test_a_card_without_a_size_is_kept_and_not_trusted(token, healthy):
     assert [(gpu["memory_mib"], gpu["healthy"]) for gpu in told["gpus"]] == [(None, healthy)]
 
 
+@pytest.mark.parametrize("size", ["[N/A]", "[Not Supported]"])
+def test_a_part_that_the_table_does_not_know_has_the_memory_of_its_host(size):
+    text = f"0, Orin (nvgpu), {size}, 8.7, 540.4.0\n"
+    (gpu,) = collect(nvidia_smi=text, meminfo="MemTotal: 65842176 kB\n")["gpus"]
+    assert (gpu["memory_gb"], gpu["memory_mib"], gpu["unified_memory"], gpu["healthy"]) == (64, None, True, True)
+    assert gpu["sources"]["memory"] == "meminfo"
+    (gpu,) = collect(nvidia_smi=text)["gpus"]
+    assert (gpu["memory_gb"], gpu["unified_memory"], gpu["healthy"]) == (None, True, True)
+    (gpu,) = collect(nvidia_smi=f"0, NVIDIA L4, {size}, 8.9, 540.4.0\n", meminfo="MemTotal: 65842176 kB\n")["gpus"]
+    assert ("unified_memory" in gpu, gpu["healthy"]) == (False, None)
+
+
 def test_unified_memory():
     told = collect(nvidia_smi="0, NVIDIA GB10, [N/A], 12.1, 580.95.05\n")
     assert [(gpu["memory_mib"], gpu["unified_memory"], gpu["healthy"]) for gpu in told["gpus"]] == [(None, True, True)]

@@ -10,10 +10,10 @@ import json
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._gather import GatherError, Output
 from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import (
-    installed_gb,
     profile_from_outputs,
     read_outputs,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.meminfo import installed_gb
 
 CPUINFO = "".join(
     f"processor\t: {cpu}\nmodel name\t: Example CPU 8\nphysical id\t: 0\nsiblings\t: 4\ncore id\t: {cpu // 2}\ncpu cores\t: 2\n\n"

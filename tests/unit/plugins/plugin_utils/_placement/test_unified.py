@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import read_nodes
 
 from .helpers import card, make_plan, model, node, places, refusal, role
 
@@ -140,3 +141,19 @@ def test_a_card_that_shares_is_another_fleet():
     plain = [spark("a")]
     del plain[0]["gpus"][0]["unified_memory"]
     assert make_plan(nodes)["inputs"]["nodes"] != make_plan(plain)["inputs"]["nodes"]
+
+
+def test_exact_arithmetic_goes_by_what_the_kernel_has():
+    (shape,) = read_nodes([spark("a", memory_mib=124600)]).shapes
+    assert (shape.memory_gb, shape.memory_mib) == (128, 124600)
+    # A part of the memory of a node that is no more than its size on the box.
+    (shape,) = read_nodes([spark("a", memory_mib=260000)]).shapes
+    assert shape.memory_mib == 128 * GIB
+
+
+def test_a_node_written_by_hand_may_leave_the_size_to_its_memory():
+    unified = {"index": 0, "name": "Orin (nvgpu)", "compute_cap": 8.7, "unified_memory": True}
+    nodes = [{"name": "a", "memory_gb": 64, "gpus": [unified]}]
+    assert places(make_plan(nodes, [role("chat", 32)], **BARE)) == {"chat/0": "a:0"}
+    assert refusal(make_plan(nodes, [role("chat", 63)], **BARE), "chat")["code"] == "ram"
+    assert refusal(make_plan(nodes, [role("chat", 65)], **BARE), "chat")["code"] == "vram"

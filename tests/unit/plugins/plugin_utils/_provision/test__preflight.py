@@ -525,7 +525,7 @@ def test_only_what_is_ours_and_asked_for_is_removed(case) -> None:
     assert {one.phase for one in steps(case)} == {"map", "make"}
     found = steps(case, prune=True)
     assert [(one.phase, one.text) for one in found if one.phase in ("remove", "unmap")] == [
-        ("remove", "remove old-0 (9300) from n1"),
+        ("remove", "old-0 (9300) on n1"),
         ("unmap", "mapping kn-n1-42-00"),
     ]
     case.pci["cards"].append(card("0000:42:00.0", holders=[holder(9301, "stranger")]))
