@@ -52,6 +52,9 @@ _WHOLE = "SPX"
 _SILENT = ("absent", "not_asked", "timeout", "command_failed", "unparsable_rows", "not_json", "command_not_found")
 
 _NVIDIA_SMI, _SYSFS, _TABLE, _PREVIOUS, _DECLARED = "nvidia-smi", "sysfs", "pci_table", "previous", "declared"
+_MEMINFO = "meminfo"
+# What the parser of nvidia-smi says of a part without memory of its own.
+_UNIFIED = "unified"
 
 _MIB = 1 << 20
 
@@ -122,7 +125,7 @@ def join_gpus(
     printed = [
         card.index for card, _unused in pairs if card and card.vendor_id == _NVIDIA_ID and card.index is not None
     ]
-    host_mib = _host_mib(outputs)
+    host_kb = _host_kb(outputs)
     before = {str(_address(gpu)): gpu for gpu in previous or () if _address(gpu)}
     stated = {nvidia_smi.normalise_address(str(fact["pci"])) or str(fact["pci"]): fact for fact in declared}
     # Of a host without cards it does not matter what its machines could not be asked.
@@ -144,7 +147,7 @@ def join_gpus(
             card,
             device,
             asked.get(vendor_id, _NOT_ASKED),
-            host_mib=host_mib,
+            host_kb=host_kb,
             previous=before.pop(address, {}),
             declared=facts,
         )
@@ -259,11 +262,11 @@ def _is_integrated(card: _Seen) -> bool:
     return sysfs_pci.why_not_gpu(device) is not None
 
 
-def _host_mib(outputs: t.Mapping[str, Output]) -> t.Optional[int]:
+def _host_kb(outputs: t.Mapping[str, Output]) -> t.Optional[int]:
     """Return the host's memory, which is the most that graphics without memory of their own can have."""
     output = outputs.get("meminfo")
     try:
-        return meminfo.parse(output.stdout).total_kb // 1024 if output else None
+        return meminfo.parse(output.stdout).total_kb if output else None
     except ParseError:
         return None
 
@@ -392,7 +395,7 @@ def _gpu(
     device: t.Optional[sysfs_pci.Device],
     asked: _Asked,
     *,
-    host_mib: t.Optional[int],
+    host_kb: t.Optional[int],
     previous: t.Mapping[str, t.Any],
     declared: t.Mapping[str, t.Any],
 ) -> t.Dict[str, t.Any]:
@@ -413,7 +416,7 @@ def _gpu(
     if unified and read.vendor_id != _NVIDIA_ID:
         # Its tools print what the firmware carved out for it, which is not what it can use.
         read, tool = replace(read, memory_mib=None), _SYSFS
-        shared_mib = _shared_mib(device, host_mib)
+        shared_mib = _shared_mib(device, host_kb and host_kb // 1024)
     elif read.memory_mib is None and device is not None and device.vram_bytes:
         read, tool = replace(read, memory_mib=device.vram_bytes // _MIB or None), _SYSFS
     # A size that was stated or seen before tells apart what shares a PCI id; what is printed now tells it best.
@@ -425,9 +428,11 @@ def _gpu(
     if model and read.vendor_id != _NVIDIA_ID:
         told_name = model.names[0]
     name = values.pick("name", told_name or previous.get("name"), _table_name(pci_id, board))
-    nominal = int(shared_mib / 1024 + 0.5) if shared_mib else None
+    nominal: t.Optional[int] = None
     if read.memory_mib is not None:
         nominal = _gpu_models.nominal_memory_gb(name, pci_id, read.memory_mib, subsystem_id=board)
+    elif shared_mib or (read.memory_state == _UNIFIED and not by_ids):
+        nominal, tool = _shared_gb(shared_mib, host_kb, tool)
     # Where several cards are possible, the table still answers if all of them agree.
     of_all = _gpu_models.nominal_memory_gb(name, pci_id, subsystem_id=board)
     capability = _gpu_models.compute_cap(name, chip, subsystem_id=board)
@@ -458,7 +463,7 @@ def _gpu(
         gpu["known"] = False
     if virtual:
         gpu["vgpu"] = True
-    unified = bool(model and model.unified and read.memory_mib is None)
+    unified = read.memory_mib is None and (read.memory_state == _UNIFIED or bool(model and model.unified))
     healthy, health = _stated_health(declared) or _health(card, device, asked, unified=unified)
     gpu["healthy"] = healthy
     if health:
@@ -503,6 +508,13 @@ def _shared_mib(device: t.Optional[sysfs_pci.Device], host_mib: t.Optional[int])
     if host_mib is not None:
         lent = min(lent, host_mib)
     return max(carved_out, lent) or None
+
+
+def _shared_gb(shared_mib: t.Optional[int], host_kb: t.Optional[int], tool: str) -> t.Tuple[t.Optional[int], str]:
+    """Return the size of what has no memory of its own, and its source: what its driver says, else that of the host."""
+    if shared_mib:
+        return int(shared_mib / 1024 + 0.5), tool
+    return (meminfo.installed_gb(host_kb) if host_kb else None), _MEMINFO
 
 
 def _table_name(pci_id: t.Optional[str], board: t.Optional[str]) -> t.Optional[str]:

@@ -185,20 +185,7 @@ def _memory(outputs: t.Mapping[str, Output], notes: list[str]) -> tuple[int | No
     except ParseError as exc:
         notes.append(f"memory: unknown ({_why(outputs.get('meminfo'), exc)})")
         return None, None
-    return installed_gb(total_kb), total_kb // 1024
-
-
-def installed_gb(total_kb: int) -> int:
-    """Return the installed size in GB for what a kernel has left of it.
-
-    The kernel and the firmware keep a few per cent, and modules come in powers of two: the size is rounded up to a
-    multiple of the largest power of two that is not above a sixteenth of it.
-    """
-    sixteenth = total_kb / (16 * 1024 * 1024)
-    step = 1
-    while step * 2 <= sixteenth:
-        step *= 2
-    return -(-total_kb // (step * 1024 * 1024)) * step
+    return meminfo.installed_gb(total_kb), total_kb // 1024
 
 
 def _disks(outputs: t.Mapping[str, Output], notes: list[str]) -> list[dict[str, t.Any]] | None:

@@ -301,7 +301,7 @@ ansible_facts:
             sources:
               description:
                 - Where the values came from, which is one of V(nvidia-smi), V(amd-smi), V(rocm-smi), V(xpu-smi), V(sysfs),
-                  V(pci_table), V(pve), V(previous) or V(declared).
+                  V(meminfo), V(pci_table), V(pve), V(previous) or V(declared).
               type: dict
               returned: always
               sample: {"memory": "nvidia-smi", "compute_cap": "nvidia-smi"}

@@ -44,3 +44,16 @@ def parse(text: str) -> MemInfo:
         hugepages_total=values.get("HugePages_Total"),
         hugepagesize_kb=values.get("Hugepagesize"),
     )
+
+
+def installed_gb(total_kb: int) -> int:
+    """Return the installed size in GB for what a kernel has left of it.
+
+    The kernel and the firmware keep a few per cent, and modules come in powers of two: the size is rounded up to a
+    multiple of the largest power of two that is not above a sixteenth of it.
+    """
+    sixteenth = total_kb / (16 * 1024 * 1024)
+    step = 1
+    while step * 2 <= sixteenth:
+        step *= 2
+    return -(-total_kb // (step * 1024 * 1024)) * step

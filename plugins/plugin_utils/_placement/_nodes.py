@@ -401,7 +401,8 @@ class _Reader:
                 look = (*look, reserved)
             unified, virtual = get("unified_memory"), get("vgpu")
             if unified or virtual:
-                look = (*look[: len(_LOOK_DEFAULTS)], reserved, bool(unified), bool(virtual))
+                pool = self.memory_mib[-1] if unified else None
+                look = (*look[: len(_LOOK_DEFAULTS)], reserved, bool(unified), bool(virtual), pool)
                 if unified:
                     self.pools.add(node)
             try:
@@ -464,7 +465,7 @@ class _Reader:
         gpu_class, name, size_gb, mib, cap, healthy, mig, vendor = look[: len(_LOOK_DEFAULTS)]
         more = look[len(_LOOK_DEFAULTS) :]
         reserved = more[0] if more else None
-        unified, virtual = more[1:] or (False, False)
+        unified, virtual, pool = more[1:] or (False, False, None)
         for key, value in (("gpu_class", gpu_class), ("name", name), ("vendor", vendor)):
             if value is not None and not isinstance(value, str):
                 self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
@@ -484,6 +485,10 @@ class _Reader:
         model = find(name=name, memory_mib=_whole(mib), memory_gb=_whole(size_gb)) if name else None
         if compute_cap is None and cap is None and model is not None:
             compute_cap = model.compute_cap
+        if pool is not None and mib is None:
+            # No more than the node has, whatever is written on the box.
+            mib = pool if size_gb is None else min(pool, int(size_gb * 1024))
+            size_gb = pool // 1024 if size_gb is None else size_gb
         if size_gb is None and mib is not None:
             size_gb = nominal_memory_gb(name, None, int(mib))
         if mib is None and size_gb is not None:
