@@ -103,7 +103,7 @@ def definitions(extra=()):
         if str(config.get("balloon", "0")) != "0":
             config["memory"] = 4096
         names = [
-            str(config.get(key, "")).split(",")[0].replace("host=", "").replace("0000:", "")
+            str(config.get(key, "")).partition(",")[0].replace("host=", "").replace("0000:", "")
             for key in ("hostpci0", "hostpci1")
         ]
         if names[0] == names[1]:
