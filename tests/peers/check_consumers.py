@@ -355,7 +355,7 @@ def check_llama_swap(folder: Path) -> None:
     if "${" in text:
         fail(f"{folder}: llama-swap would look for a macro")
     config = yaml.safe_load(text)
-    if set(config) - {"healthCheckTimeout", "models", "groups"} or config["healthCheckTimeout"] < 15:
+    if set(config) - {"healthCheckTimeout", "models", "groups", "peers"} or config["healthCheckTimeout"] < 15:
         fail(f"{folder}: llama-swap knows no such keys: {set(config)}")
     names: list[str] = []
     for key, model in config["models"].items():
@@ -369,6 +369,10 @@ def check_llama_swap(folder: Path) -> None:
             fail(f"{folder}: {key}: llama-swap refuses {model}")
         if set(model["capabilities"]) - {"in", "out", "tools", "reranker", "context"} or not shlex.split(model["cmd"]):
             fail(f"{folder}: {key}: llama-swap refuses {model}")
+    for key, peer in config.get("peers", {}).items():
+        names += peer["models"]
+        if set(peer) != {"proxy", "models"} or not all(peer["models"]) or not peer["proxy"].startswith("http://"):
+            fail(f"{folder}: {key}: llama-swap refuses {peer}")
     if len(names) != len(set(names)):
         fail(f"{folder}: a name stands twice for llama-swap")
     members = [member for group in config.get("groups", {}).values() for member in group["members"]]

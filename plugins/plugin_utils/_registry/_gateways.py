@@ -169,10 +169,15 @@ def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> 
     names = {swap_text(str(slot["model"])) for slot in slots}
     seen: set[str] = set()
     timeouts = [_LEAST_HEALTH_TIMEOUT]
+    others: list[Mapping[str, t.Any]] = []
     for slot in slots:
         try:
-            head = engine_commands(slot, api_keys=bool(api_key_env))[0]
+            head, *parts = engine_commands(slot, api_keys=bool(api_key_env))
         except NoCommandError:
+            others.append(slot)
+            continue
+        if parts:
+            others.append(slot)
             continue
         name = swap_text(str(slot["model"]))
         is_first = name not in models
@@ -197,7 +202,23 @@ def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> 
             name: {"swap": False, "exclusive": False, "persistent": True, "members": members}
             for name, members in machines.items()
         }
+    peers = {} if vm else _peers(others, {*models, *seen}, api_key_env)
+    if peers:
+        document["peers"] = peers
     return document
+
+
+def _peers(slots: Iterable[Mapping[str, t.Any]], taken: set[str], api_key_env: str) -> dict[str, dict[str, t.Any]]:
+    """What llama-swap can not start, being on several machines or of another engine, it only asks."""
+    found: dict[str, dict[str, t.Any]] = {}
+    for slot in slots:
+        told = [swap_text(str(name)) for name in (slot["model"], *(slot.get("aliases") or ()))]
+        names = [name for name in dict.fromkeys(told) if name not in taken]
+        if names:
+            taken.update(names)
+            key = {"apiKey": f"${{env.{api_key_env}}}"} if api_key_env else {}
+            found[str(slot["slot"])] = {"proxy": str(slot["endpoint"]), "models": names, **key}
+    return found
 
 
 def _process(slot: Mapping[str, t.Any], argv: list[t.Any], env: Mapping[str, str], *, local: bool) -> dict[str, t.Any]:

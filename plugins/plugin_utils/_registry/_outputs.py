@@ -26,7 +26,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text i
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
+    FileChange,
+    InputError,
+    read_text,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
     find_plan_errors,
 )
@@ -67,14 +71,6 @@ _SLOT_MARK = re.compile(rf"^managed_by: \"?{re.escape(MANAGED_BY)}\"?$", re.MULT
 _TEXT_MARK = re.compile(f"^{re.escape(MARK)}$", re.MULTILINE)
 
 
-class InputError(Exception):
-    """What the files are made from can not be used; ``errors`` has one text for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """The directories to write; None is not asked for."""
@@ -99,6 +95,13 @@ class Outputs:
     def changed(self) -> list[Path]:
         """The files that are to be written, in order."""
         return sorted(path for path, text in self.after.items() if self.before[path] != text)
+
+    @property
+    def changes(self) -> list[FileChange]:
+        """What is to be done: files to write, then files to remove."""
+        return [FileChange(path, self.before[path], self.after[path]) for path in self.changed] + [
+            FileChange(path, text, None) for path, text in self.removed.items()
+        ]
 
 
 def read_slots(

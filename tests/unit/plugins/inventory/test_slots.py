@@ -95,6 +95,15 @@ def test_all_slots_of_a_machine_are_with_it(read):
     assert len(data.hosts["qwen-8b-0"].get_vars()["knaster_slots"]) == 2
 
 
+def test_machines_of_one_name_on_two_nodes_are_two_hosts(read):
+    slots = [slot for slot in fleet(["qwen-8b"]) if "role" in slot]
+    slots[1] |= {"node": "Other/Node", "vm": dict(slots[0]["vm"])}
+    data = read(slots)
+    assert sorted(data.hosts) == ["qwen-8b-0", "qwen-8b-0.other-node"]
+    assert groups_of(data)["node_other_node"] == ["qwen-8b-0.other-node"]
+    assert [len(host.get_vars()["knaster_slots"]) for host in data.hosts.values()] == [1, 1]
+
+
 def test_constructed_features(read):
     more = (
         "compose: {ansible_user: \"'ops'\", first: 'knaster_slots[0].slot'}\n"

@@ -196,6 +196,7 @@ def test_llama_swap():
         "aliases": ["n"],
     }
     assert list(found["models"]) == ["m", "a.1.x", "other"]
+    assert found["peers"] == {"c.0.x": {"proxy": "http://c-0-x:8000", "models": ["none"]}}
     assert found["models"]["a.1.x"]["unlisted"] is True
     assert found["models"]["a.1.x"]["useModelName"] == "m"
     assert found["models"]["a.1.x"]["ttl"] == 0
@@ -209,6 +210,24 @@ def test_llama_swap_on_one_machine():
     assert list(found["models"]) == ["other"]
     assert found["models"]["other"]["proxy"] == "http://127.0.0.1:8000"
     assert swap(slot(), vm="none") == {"healthCheckTimeout": 15, "models": {}}
+
+
+def test_llama_swap_only_asks_what_it_can_not_start():
+    parts = [
+        {"rank": rank, "node": f"n{rank}", "vm": {"name": f"v{rank}"}, "host": f"v{rank}", "gpu_indices": [0]}
+        for rank in range(2)
+    ]
+    found = swap(
+        slot(shards=parts, aliases=["n"]),
+        slot("b.0.x", "m", aliases=["n", "k"], engine="sim"),
+        slot("c.0.x", "k"),
+        api_key_env="ENGINE_KEY",
+    )
+    assert list(found["models"]) == ["k"]
+    assert found["peers"] == {
+        "a.0.x": {"proxy": "http://a-0-x:8000", "models": ["m", "n"], "apiKey": "${env.ENGINE_KEY}"}
+    }
+    assert "peers" not in swap(slot(shards=parts), vm="a-0-x")
 
 
 def test_llama_swap_gives_sglang_its_key_by_a_macro():
