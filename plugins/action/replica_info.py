@@ -24,15 +24,13 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load i
     examine_directories,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observed import (
     questions,
     with_catalog,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
-    InputError,
-    load_slots,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import load_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._inputs import (
     find_replica_errors,
 )

@@ -8,15 +8,15 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible.module_utils.basic import missing_required_lib
-from ansible.plugins.action import ActionBase
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
     catalog_directories,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    YAML_IMPORT_ERROR,
+from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action import (
+    FLEET_SPEC,
+    FileAction,
+    Made,
+    absolute,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import write_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import (
     Allowed,
@@ -32,87 +32,50 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._tabl
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._vm_files import (
     VmFiles,
-    VmInputError,
     make_vm_files,
 )
 
-ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
-    "path": {"type": "path", "required": True},
-    "plan": {"type": "path", "required": True},
-    "profiles": {"type": "path", "required": True},
-    "hosts": {"type": "list", "elements": "str", "required": True},
-    "catalog": {"type": "list", "elements": "path", "default": []},
-    "state": {"type": "str", "choices": ["present", "rendered", "absent"], "default": "rendered"},
-    "settings": {"type": "dict", "default": {}},
-    "commands": {"type": "path"},
-    "limit": {"type": "list", "elements": "str"},
-    "cluster_result": {"type": "str"},
-    "pci_result": {"type": "str"},
-    "allow_stop": {"type": "bool", "default": False},
-    "prune": {"type": "bool", "default": False},
-    "recreate": {"type": "bool", "default": False},
-    "strict": {"type": "bool", "default": False},
-}
 _DEFAULT_PORT = 8006
 _DATA = ("nodes", "storages", "bridges", "vms", "mappings", "privileges", "cards", "failed", "msg")
 
 
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_diff = True
-    _requires_connection = False
+class ActionModule(FileAction):
+    argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
+        **FLEET_SPEC,
+        "path": {"type": "path", "required": True},
+        "plan": {"type": "path", "required": True},
+        "state": {"type": "str", "choices": ["present", "rendered", "absent"], "default": "rendered"},
+        "settings": {"type": "dict", "default": {}},
+        "commands": {"type": "path"},
+        "limit": {"type": "list", "elements": "str"},
+        "cluster_result": {"type": "str"},
+        "pci_result": {"type": "str"},
+        "allow_stop": {"type": "bool", "default": False},
+        "prune": {"type": "bool", "default": False},
+        "recreate": {"type": "bool", "default": False},
+        "strict": {"type": "bool", "default": False},
+    }
+    refusal = "No machine was defined. Mistakes in what they are made from"
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        del tmp
-        task_vars = task_vars or {}
-        result: dict[str, t.Any] = super().run(task_vars=task_vars)
-        _unused, options = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
-        if YAML_IMPORT_ERROR:
-            result.update(failed=True, msg=missing_required_lib("PyYAML"))
-            return result
-        try:
-            made, clusters = self._make(options, task_vars)
-        except VmInputError as exc:
-            result.update(failed=True, errors=list(exc.errors))
-            result["msg"] = f"No machine was defined. Mistakes in what they are made from: {len(exc.errors)}\n{exc}"
-            return result
-        except (OSError, TypeError) as exc:
-            result.update(failed=True, msg=str(exc))
-            return result
+    def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
+        made, clusters = self._make(options, task_vars)
         prepared = made.prepared
-        result["findings"] = [one.plain() for one in prepared.findings]
+        returned: dict[str, t.Any] = {"findings": [one.plain() for one in prepared.findings]}
         findings = format_findings(prepared.findings)
         if prepared.errors:
             count = len(prepared.errors)
             msg = f"Nothing was changed, because {count} thing{'s are' if count > 1 else ' is'} in the way:\n{findings}"
-            result.update(failed=True, msg=msg)
-            return result
+            return Made({**returned, "failed": True, "msg": msg})
         # A run that removes makes no machines, so there is none to show.
         table = format_machines(prepared.definitions.vms, clusters) if options["state"] != "absent" else ""
         steps = format_steps(prepared.steps)
-        result["table"] = "\n".join(part for part in (table, findings, steps) if part) or "Nothing is to be done.\n"
-        result["machines"] = len(prepared.definitions.vms)
-        result["steps"] = {}
+        returned["table"] = "\n".join(part for part in (table, findings, steps) if part) or "Nothing is to be done.\n"
+        returned["machines"] = len(prepared.definitions.vms)
+        returned["steps"] = {}
         for step in prepared.steps:
-            result["steps"].setdefault(step.host, {}).setdefault(step.phase, []).append(step.plain())
-        return self._write(made, result)
-
-    def _write(self, made: VmFiles, result: dict[str, t.Any]) -> dict[str, t.Any]:
-        changed = [(path, before, after) for path, before, after in made.files if before != after]
-        try:
-            for path, _before, after in changed if not self._task.check_mode else ():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_text(path, after)
-        except OSError as exc:
-            result.update(failed=True, msg=str(exc))
-            return result
-        result.update(changed=bool(changed), files=[str(path) for path, _before, _after in made.files])
-        if self._task.diff:
-            result["diff"] = [
-                {"before": before or "", "after": after, "before_header": str(path), "after_header": str(path)}
-                for path, before, after in changed
-            ]
-        return result
+            returned["steps"].setdefault(step.host, {}).setdefault(step.phase, []).append(step.plain())
+        returned["files"] = [str(path) for path in made.files]
+        return Made(returned, made.changes)
 
     def _make(
         self, options: dict[str, t.Any], task_vars: dict[str, t.Any]
@@ -123,7 +86,6 @@ class ActionModule(ActionBase):
         clusters = None
         if options["state"] != "rendered":
             clusters = self._clusters(options, task_vars["hostvars"])
-        commands = options["commands"]
         made = make_vm_files(
             Path(options["path"]).absolute(),
             plan=Path(options["plan"]).absolute(),
@@ -131,7 +93,7 @@ class ActionModule(ActionBase):
             hosts=options["hosts"],
             catalog=catalog_directories(options["catalog"]),
             settings=settings,
-            commands=Path(commands).absolute() if commands else None,
+            commands=absolute(options["commands"]),
             clusters=clusters,
             allowed=Allowed(
                 stop=options["allow_stop"],

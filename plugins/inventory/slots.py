@@ -70,14 +70,12 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._hosts import (
     make_groups,
     make_hosts,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
-    InputError,
-    load_slots,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import load_slots
 
 _NAMES = ("slots.yml", "slots.yaml")
 

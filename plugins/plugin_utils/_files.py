@@ -12,10 +12,20 @@ from __future__ import annotations
 import os
 import tempfile
 import typing as t
+from dataclasses import dataclass
 from urllib.parse import quote
 
 if t.TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+
+class InputError(Exception):
+    """What files are made from can not be used; ``errors`` has one text for each thing that is wrong."""
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = tuple(errors)
 
 
 def file_stem(name: str) -> str:
@@ -49,3 +59,41 @@ def write_text(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that does not hold what it should. None is no file: before it is made, after it is removed."""
+
+    path: Path
+    before: str | None
+    after: str | None
+
+    def write(self) -> None:
+        """Put it in place, with its directory.
+
+        :raises OSError: when it can not be written
+        """
+        if self.after is None:
+            self.path.unlink(missing_ok=True)
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(self.path, self.after)
+
+    def diff(self) -> dict[str, str]:
+        """What ``--diff`` shows of it."""
+        header = {"before_header": str(self.path), "after_header": str(self.path)}
+        return {"before": self.before or "", "after": self.after or "", **header}
+
+
+def find_changes(texts: Mapping[Path, str]) -> list[FileChange]:
+    """Return the files that do not hold these texts yet."""
+    return [FileChange(path, before, after) for path, after in texts.items() if (before := _held(path)) != after]
+
+
+def _held(path: Path) -> str | None:
+    """What a file holds; what is no text is replaced whatever it is."""
+    try:
+        return read_text(path)
+    except UnicodeDecodeError:
+        return ""

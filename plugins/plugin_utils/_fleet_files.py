@@ -41,14 +41,6 @@ if t.TYPE_CHECKING:
     )
 
 
-class InputError(Exception):
-    """Files that can not be used; ``errors`` has one text for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFiles:
     """What could be read, what is wrong with it, and what of the catalog is only worth a look."""

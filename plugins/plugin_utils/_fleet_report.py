@@ -13,9 +13,11 @@ import json
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import read_text, write_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
     InputError,
+    find_changes,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
     previous_path,
     read_fleet,
     read_plan,
@@ -23,9 +25,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files imp
 from ansible_collections.knaster.inventory.plugins.plugin_utils._losses import ask_losses
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observed import (
     read_observed,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
-    InputError as SlotFileError,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
     load_slots,
@@ -50,6 +49,7 @@ if t.TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._files import FileChange
     from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import FleetFiles
 
 
@@ -75,26 +75,12 @@ class Targets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A file that does not hold what it should; before is None where there is none."""
-
-    path: Path
-    before: str | None
-    after: str
-
-    def write(self) -> None:
-        """Put it in place, with its directory."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(self.path, self.after)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetReport:
     """The summary of a fleet, as text too, and the files that have to change."""
 
     summary: dict[str, t.Any]
     table: str
-    changes: list[Change]
+    changes: list[FileChange]
     warnings: tuple[str, ...]
 
 
@@ -136,21 +122,9 @@ def make_fleet_report(
     return FleetReport(
         summary=summary,
         table=format_summary(summary, fleet.nodes, plan, fleet.catalog),
-        changes=[
-            Change(path=path, before=before, after=after)
-            for path, after in texts.items()
-            if (before := _read_before(path)) != after
-        ],
+        changes=find_changes(texts),
         warnings=fleet.warnings,
     )
-
-
-def _read_before(path: Path) -> str | None:
-    """What a file holds now; what is no text is replaced whatever it is."""
-    try:
-        return read_text(path)
-    except UnicodeDecodeError:
-        return ""
 
 
 def _read_replicas(sources: Sources, errors: list[str]) -> list[dict[str, t.Any]]:
@@ -160,7 +134,7 @@ def _read_replicas(sources: Sources, errors: list[str]) -> list[dict[str, t.Any]
         return found or []
     try:
         known = {slot["slot"] for slot in load_slots(sources.slots)}
-    except SlotFileError as exc:
+    except InputError as exc:
         errors += exc.errors
         return []
     return [one for one in found if one["id"] in known]

@@ -17,9 +17,12 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text i
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import read_text, write_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
     InputError,
+    read_text,
+    write_text,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
     previous_path,
     read_fleet,
 )
@@ -39,17 +42,19 @@ if t.TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._files import FileChange
+
+
 # What only says how the plan was reached is not of the file: the same fleet gives the same bytes.
 _NOT_WRITTEN = "changes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """The new plan beside the text of the last one (None: there is no file yet)."""
+    """The new plan, and the text that its file is to hold."""
 
     document: dict[str, t.Any]
-    before: str | None
-    after: str
+    text: str
     table: str
     warnings: tuple[str, ...]
 
@@ -100,23 +105,22 @@ def make_plan_file(
         )
     except ProfileError as exc:
         raise InputError(exc.errors) from exc
+    text = dump_document({key: value for key, value in document.items() if key != _NOT_WRITTEN})
     lines = [] if previous is None else diff_plans(document, previous)["lines"]
     return PlanFile(
         document=document,
-        before=before,
-        after=dump_document({key: value for key, value in document.items() if key != _NOT_WRITTEN}),
+        text=text,
         table=format_plan(document, nodes, found.models, engines=found.engines)
         + ("\nSince the last plan:\n" + "".join(f"  {line}\n" for line in lines) if lines else ""),
         warnings=fleet.warnings,
     )
 
 
-def write_plan_file(path: Path, made: PlanFile) -> None:
+def write_plan_file(change: FileChange) -> None:
     """Put a new plan in place of the last one, which is kept beside it so that somebody can ask what changed.
 
     :raises OSError: when it can not be written
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if made.before is not None:
-        write_text(previous_path(path), made.before)
-    write_text(path, made.after)
+    if change.before is not None:
+        write_text(previous_path(change.path), change.before)
+    change.write()

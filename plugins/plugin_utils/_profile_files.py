@@ -16,6 +16,7 @@ import json
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
+    InputError,
     file_stem,
     read_text,
 )
@@ -27,16 +28,12 @@ if t.TYPE_CHECKING:
 UNREACHABLE = "unreachable"
 
 
-class ProfileFileError(Exception):
+class ProfileFileError(InputError):
     """Saved profiles that can not be read; ``errors`` has one text for each file, ``profiles`` what could be read."""
 
     def __init__(self, errors: list[str], profiles: list[dict[str, t.Any]]) -> None:
         super().__init__(errors)
-        self.errors = errors
         self.profiles = profiles
-
-    def __str__(self) -> str:
-        return "\n".join(self.errors)
 
 
 def profile_path(directory: Path, name: str) -> Path:

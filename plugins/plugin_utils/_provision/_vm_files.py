@@ -12,25 +12,22 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    examine_directories,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import (
     plain_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import (
     DocumentError,
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import read_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
-    find_plan_errors,
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
+    InputError,
+    find_changes,
+    read_text,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._profile_files import (
-    ProfileFileError,
-    load_profiles,
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
+    read_fleet,
+    read_plan,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._commands import (
     render_commands,
@@ -52,6 +49,7 @@ if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._files import FileChange
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import (
         Allowed,
     )
@@ -60,20 +58,13 @@ if t.TYPE_CHECKING:
     )
 
 
-class VmInputError(Exception):
-    """What the machines are defined from can not be used; ``errors`` has one text for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmFiles:
-    """What a run is going to do, and the texts of its files beside those that are there (None: there is no file)."""
+    """What a run is going to do, its files, and those of them that do not hold what they should."""
 
     prepared: Prepared
-    files: tuple[tuple[Path, str | None, str], ...]
+    files: tuple[Path, ...]
+    changes: list[FileChange]
 
 
 def make_vm_files(
@@ -93,23 +84,11 @@ def make_vm_files(
     """Read everything, and say what is to be done. Nothing is written.
 
     :param commands: where the definitions go as shell commands, where they are wanted
-    :raises VmInputError: with everything that is wrong in what is read
+    :raises InputError: with everything that is wrong in what is read
     """
-    errors: list[str] = []
-    nodes: list[dict[str, t.Any]] = []
-    try:
-        nodes = load_profiles(profiles, hosts)
-    except ProfileFileError as exc:
-        errors += exc.errors
-        nodes = exc.profiles
-    document = (
-        _read(plan, errors, missing="there is no plan; run knaster.inventory.placement before") if present else {}
-    )
-    if isinstance(document, dict):
-        errors += [f"{plan}: {error}" for error in find_plan_errors(document, "plan")]
-    examined = examine_directories(catalog, nodes=nodes)
-    errors += [str(problem) for problem in examined.problems if problem.severity == ERROR]
-    roles = plain_catalog(examined.catalog)["roles"]
+    fleet = read_fleet(profiles, hosts, catalog)
+    errors = fleet.errors
+    document = read_plan(plan, errors) if present else {}
     previous = _read(path, errors)
     if not errors:
         errors += [f"{path}: {error}" for error in find_input_errors({"previous": previous})]
@@ -117,13 +96,13 @@ def make_vm_files(
     try:
         options = read_settings(settings)
     except SettingsError as exc:
-        raise VmInputError([*errors, *exc.errors]) from exc
+        raise InputError([*errors, *exc.errors]) from exc
     if errors:
-        raise VmInputError(errors)
+        raise InputError(errors)
     prepared = prepare(
         document or {},
-        roles,
-        nodes=nodes,
+        plain_catalog(fleet.catalog)["roles"],
+        nodes=fleet.nodes,
         previous=previous_vms(previous),
         settings=options,
         clusters=clusters,
@@ -131,22 +110,19 @@ def make_vm_files(
         present=present,
         only=None if only is None else frozenset(only),
     )
-    texts = []
+    texts = {}
     if present:
-        texts.append((path, read_text(path), dump_document(prepared.definitions.document())))
+        texts[path] = dump_document(prepared.definitions.document())
         if commands is not None:
-            texts.append((commands, read_text(commands), render_commands(prepared.definitions.vms)))
-    return VmFiles(prepared=prepared, files=tuple(texts))
+            texts[commands] = render_commands(prepared.definitions.vms)
+    return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts))
 
 
-def _read(path: Path, errors: list[str], *, missing: str | None = None) -> dict[str, t.Any] | None:
-    """The document of a file; None where there is none, which is an error where ``missing`` says so."""
+def _read(path: Path, errors: list[str]) -> dict[str, t.Any] | None:
+    """The last definitions; None where there are none."""
     try:
         text = read_text(path)
-        if text is not None:
-            return load_document(text)
-        if missing is not None:
-            errors.append(f"{path}: {missing}")
+        return None if text is None else load_document(text)
     except (OSError, UnicodeDecodeError) as exc:
         errors.append(f"{path}: can not be read ({exc})")
     except DocumentError as exc:

@@ -11,7 +11,10 @@ import subprocess
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
+    InputError,
+    find_changes,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_report import (
     Sources,
     Targets,
@@ -42,7 +45,8 @@ def fleet(tmp_path):
         options = {"fresh": False, "moves": "none", "rebalance": False, "rescue": True, "passthrough": True}
         files = {"profiles": tmp_path / "profiles", "hosts": hosts, "catalog": catalog}
         made = make_plan_file(tmp_path / "plan.yml", **files, **options, **changed)
-        write_plan_file(tmp_path / "plan.yml", made)
+        for change in find_changes({tmp_path / "plan.yml": made.text}):
+            write_plan_file(change)
 
     def report(*, losses=None, **changed):
         sources = {"profiles": tmp_path / "profiles", "hosts": hosts, "catalog": catalog, "plan": tmp_path / "plan.yml"}

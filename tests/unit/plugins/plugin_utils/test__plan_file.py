@@ -9,7 +9,11 @@ import json
 
 import pytest
 import yaml
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
+    FileChange,
+    InputError,
+    find_changes,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plan_file import (
     make_plan_file,
     write_plan_file,
@@ -50,8 +54,7 @@ def place(made):
 
 def test_the_text_is_the_document_without_how_it_was_reached(make):
     made = make()
-    assert made.before is None
-    assert yaml.safe_load(made.after) == {key: value for key, value in made.document.items() if key != "changes"}
+    assert yaml.safe_load(made.text) == {key: value for key, value in made.document.items() if key != "changes"}
     assert place(made) == [("chat", "a")]
     assert "chat/0" in made.table
     assert "Since the last plan" not in made.table
@@ -59,14 +62,14 @@ def test_the_text_is_the_document_without_how_it_was_reached(make):
 
 def test_the_last_plan_is_what_runs_now(make, tmp_path):
     first = make(hosts=["b"])
-    (tmp_path / "plan.yml").write_text(first.after)
+    (tmp_path / "plan.yml").write_text(first.text)
     assert place(make()) == [("chat", "b")]
     assert place(make(fresh=True)) == [("chat", "a")]
-    assert make(hosts=["b"]).after == first.after
+    assert make(hosts=["b"]).text == first.text
 
 
 def test_what_changed_stands_below_the_table(make, tmp_path):
-    (tmp_path / "plan.yml").write_text(make().after)
+    (tmp_path / "plan.yml").write_text(make().text)
     (tmp_path / "catalog/roles.yaml").write_text(ROLES.replace("chat", "talk"))
     table = make().table
     assert "Since the last plan:" in table
@@ -114,10 +117,12 @@ def test_warnings_are_no_errors(make, tmp_path):
 def test_the_last_plan_that_differs_is_kept_beside_the_new_one(make, tmp_path):
     path, kept = tmp_path / "out/plan.yml", tmp_path / "out/plan.previous.yml"
     first = make(hosts=["b"])
-    write_plan_file(path, first)
+    write_plan_file(FileChange(path, None, first.text))
     assert not kept.exists()
-    (tmp_path / "plan.yml").write_text(first.after)
+    assert path.read_text() == first.text
+    (tmp_path / "plan.yml").write_text(first.text)
     second = make(fresh=True)
-    write_plan_file(path, second)
-    assert kept.read_text() == first.after
-    assert path.read_text() == second.after != first.after
+    (change,) = find_changes({path: second.text})
+    write_plan_file(change)
+    assert kept.read_text() == first.text
+    assert path.read_text() == second.text != first.text

@@ -10,9 +10,10 @@ import json
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document, load_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import Allowed
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._vm_files import VmInputError, make_vm_files
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._vm_files import make_vm_files
 
 ROLES = [{"name": "chat", "needs": {"engine": "vllm", "min_vram_gb": 20}, "count": 2, "vm": {"memory_mib": 8192}}]
 
@@ -57,22 +58,26 @@ def make(site, **more):
 
 def test_from_files_to_files(site) -> None:
     made = make(site, commands=site / "vms.sh")
-    (path, before, text), (script, _before, commands) = made.files
-    assert (path.name, before, script.name) == ("vms.yml", None, "vms.sh")
+    vms, script = made.changes
+    path, text, commands = vms.path, vms.after, script.after
+    assert (path.name, vms.before, script.path.name) == ("vms.yml", None, "vms.sh")
+    assert list(made.files) == [path, script.path]
     document = load_document(text)
     assert list(document) == ["version", "managed_by", "vms"]
     assert [one["name"] for one in document["vms"]] == ["chat-0", "chat-1"]
     assert "pvesh create /nodes/n1/qemu" in commands
     assert not (site / "vms.yml").exists(), "nothing is written here"
     path.write_text(text)
-    assert make(site).files[0][1:] == (text, text)
+    assert make(site).changes == []
+    assert make(site, commands=site / "vms.sh").changes == [script]
 
 
 def test_the_file_is_the_memory_of_numbers(site) -> None:
-    text = make(site).files[0][2]
+    text = make(site).changes[0].after
     number = load_document(text)["vms"][0]["vmid"]
     (site / "vms.yml").write_text(text.replace(f'"vmid": {number}', '"vmid": 9876'))
-    assert load_document(make(site).files[0][2])["vms"][0]["vmid"] == 9876
+    assert make(site).changes == []
+    assert load_document(make(site, settings={"defaults": {"cores": 3}}).changes[0].after)["vms"][0]["vmid"] == 9876
 
 
 def test_everything_that_is_wrong_at_once(site) -> None:
@@ -80,11 +85,11 @@ def test_everything_that_is_wrong_at_once(site) -> None:
     (site / "plan.yml").unlink()
     (site / "vms.yml").write_text("[")
     (site / "catalog" / "roles.yaml").write_text("roles: [{name: chat}]")
-    with pytest.raises(VmInputError) as found:
+    with pytest.raises(InputError) as found:
         make(site, settings={"defaults": {"cores": 0}})
     text = "\n".join(found.value.errors)
     assert "n1.json: can not be read as JSON" in text
-    assert "plan.yml: there is no plan; run knaster.inventory.placement before" in text
+    assert "plan.yml: there is no such file; make the plan first" in text
     assert "vms.yml: the text is no YAML" in text
     assert "roles.yaml:1" in text
     assert "settings.defaults.cores: must be a whole number from 1 to 8192" in text
@@ -100,13 +105,13 @@ def test_everything_that_is_wrong_at_once(site) -> None:
 )
 def test_a_file_of_definitions_that_is_none(site, text, message) -> None:
     (site / "vms.yml").write_text(text)
-    with pytest.raises(VmInputError, match=message):
+    with pytest.raises(InputError, match=message):
         make(site)
 
 
 def test_a_plan_that_is_none(site) -> None:
     (site / "plan.yml").write_text("version: 1\nassignments: [{role: chat}]\n")
-    with pytest.raises(VmInputError, match=r"plan.assignments\[0\].vm: is missing"):
+    with pytest.raises(InputError, match=r"plan.assignments\[0\].vm: is missing"):
         make(site)
 
 

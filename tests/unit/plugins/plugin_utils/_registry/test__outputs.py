@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
-    InputError,
     Where,
     load_slots,
     make_outputs,
