@@ -29,25 +29,6 @@ description:
 requirements:
   - PyYAML (it comes with ansible-core)
 options:
-  profiles:
-    description:
-      - The directory of the saved profiles.
-    type: path
-    required: true
-  hosts:
-    description:
-      - The names of the nodes of the fleet. One that was never collected is taken as unreachable.
-    type: list
-    elements: str
-    required: true
-  catalog:
-    description:
-      - The directories of the catalog, the later one winning entry by entry.
-      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
-        the collection.
-    type: list
-    elements: path
-    default: []
   plan:
     description:
       - The file of the plan. The last plan beside it (C(plan.previous.yml) beside C(plan.yml)) may be absent.
@@ -90,6 +71,7 @@ options:
     type: bool
     default: true
 extends_documentation_fragment:
+  - knaster.inventory._fleet
   - knaster.inventory._attributes
   - knaster.inventory._attributes.action
 attributes:

@@ -35,26 +35,8 @@ options:
       - The directory of slot files, as M(knaster.inventory.slot_files) writes them.
     type: path
     required: true
-  profiles:
-    description:
-      - The directory of the saved profiles.
-    type: path
-    required: true
-  hosts:
-    description:
-      - The names of the nodes of the fleet.
-    type: list
-    elements: str
-    required: true
-  catalog:
-    description:
-      - The directories of the catalog, the later one winning entry by entry.
-      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
-        the collection.
-    type: list
-    elements: path
-    default: []
 extends_documentation_fragment:
+  - knaster.inventory._fleet
   - knaster.inventory._asking
   - knaster.inventory._attributes
   - knaster.inventory._attributes.action

@@ -32,25 +32,6 @@ options:
       - The file of the plan. Its directory is made where it is missing.
     type: path
     required: true
-  profiles:
-    description:
-      - The directory of the saved profiles.
-    type: path
-    required: true
-  hosts:
-    description:
-      - The names of the nodes of the fleet. One that was never collected is taken as unreachable.
-    type: list
-    elements: str
-    required: true
-  catalog:
-    description:
-      - The directories of the catalog, the later one winning entry by entry.
-      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
-        the collection.
-    type: list
-    elements: path
-    default: []
   fresh:
     description:
       - Plan as if there were no last plan.
@@ -78,6 +59,7 @@ options:
     type: bool
     default: true
 extends_documentation_fragment:
+  - knaster.inventory._fleet
   - knaster.inventory._attributes
   - knaster.inventory._attributes.action
 attributes:

@@ -28,25 +28,6 @@ options:
       - The file of the plan.
     type: path
     required: true
-  profiles:
-    description:
-      - The directory of the saved profiles.
-    type: path
-    required: true
-  hosts:
-    description:
-      - The names of the nodes of the fleet.
-    type: list
-    elements: str
-    required: true
-  catalog:
-    description:
-      - The directories of the catalog, the later one winning entry by entry.
-      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
-        the collection.
-    type: list
-    elements: path
-    default: []
   lost:
     description:
       - The nodes to ask about, each on its own.
@@ -72,6 +53,7 @@ options:
     type: bool
     default: true
 extends_documentation_fragment:
+  - knaster.inventory._fleet
   - knaster.inventory._attributes
   - knaster.inventory._attributes.info_module
   - knaster.inventory._attributes.action

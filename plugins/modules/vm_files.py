@@ -37,24 +37,6 @@ options:
       - The file of the plan.
     type: path
     required: true
-  profiles:
-    description:
-      - The directory of the saved profiles.
-    type: path
-    required: true
-  hosts:
-    description:
-      - The names of the nodes of the fleet.
-    type: list
-    elements: str
-    required: true
-  catalog:
-    description:
-      - The directories of the catalog, the later one winning entry by entry.
-      - Without any it is C(catalog) in the directory that Ansible was called in, else the catalog that comes with the collection.
-    type: list
-    elements: path
-    default: []
   state:
     description:
       - V(rendered) makes the definitions, and asks nothing of Proxmox VE.
@@ -111,6 +93,7 @@ options:
     type: bool
     default: false
 extends_documentation_fragment:
+  - knaster.inventory._fleet
   - knaster.inventory._attributes
   - knaster.inventory._attributes.action
 attributes:

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this doc fragment is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Where the fleet is read from, for all actions that read it from files."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Options of the saved profiles, the nodes and the catalog."""
+
+    DOCUMENTATION = r"""
+options:
+  profiles:
+    description:
+      - The directory of the saved profiles.
+    type: path
+    required: true
+  hosts:
+    description:
+      - The names of the nodes of the fleet. One that was never collected is taken as unreachable.
+    type: list
+    elements: str
+    required: true
+  catalog:
+    description:
+      - The directories of the catalog, the later one winning entry by entry.
+      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with the
+        collection.
+    type: list
+    elements: path
+    default: []
+"""
