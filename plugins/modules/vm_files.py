@@ -170,5 +170,5 @@ errors:
   returned: when something could not be read
   type: list
   elements: str
-  sample: ["/home/ops/knaster/plan.yml: there is no plan; run knaster.inventory.placement before"]
+  sample: ["/home/ops/knaster/plan.yml: there is no such file; make the plan first"]
 """
