@@ -181,7 +181,7 @@ class Writer:
             }
             if passthrough:
                 one["memory_mib"] = seat.memory_mib
-            if turn.shared.get(seat.lot):
+            if turn.shared and turn.shared.get(seat.lot):
                 one["unified_memory_mib"] = (seat.unit or turn).shared[seat.lot]
             held = self._weights_of(turn, fitting, node, mask)
             if held is not None:

@@ -399,10 +399,11 @@ class _Reader:
             reserved = get("reserved_mib")
             if reserved is not None:
                 look = (*look, reserved)
-            unified, virtual = get("unified_memory"), get("vgpu")
-            if unified or virtual:
+            # Hardly any card has one of these.
+            if "unified_memory" in gpu or "vgpu" in gpu:
+                unified = bool(get("unified_memory"))
                 pool = self.memory_mib[-1] if unified else None
-                look = (*look[: len(_LOOK_DEFAULTS)], reserved, bool(unified), bool(virtual), pool)
+                look = (*look[: len(_LOOK_DEFAULTS)], reserved, unified, bool(get("vgpu")), pool)
                 if unified:
                     self.pools.add(node)
             try:

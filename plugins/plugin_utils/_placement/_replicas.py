@@ -228,12 +228,12 @@ class ReplicaPlacer:
 
     def shard(self, way: Way, node: int, cards: list[int]) -> Shard:
         """A shard of a way on cards of a node; nothing is taken."""
+        if not way.shared:
+            return Shard(node=node, cards=cards, memory_mib=way.memory_mib)
         return Shard(node=node, cards=cards, memory_mib=way.memory_mib, shared_mib=self.shared_mib(way, cards))
 
     def shared_mib(self, way: Way, cards: Iterable[int]) -> int:
         """What these cards take of the memory of their node."""
-        if not way.shared:
-            return 0
         cell_at, cell_lot = self.ledger.cell_at, self.ledger.cell_lot
         return sum(way.shared.get(cell_lot[cell_at(card)], 0) for card in cards)
 
@@ -277,7 +277,10 @@ class Finder:
 
     def can(self, node: int) -> bool:
         """Whether a node has memory and disk for a shard."""
-        return self.placer.has_memory(self.way, node) and self.placer.has_disk(self.want, self.way, node)
+        way = self.way
+        # Without a card that shares it with its node, memory is what the way says.
+        enough = self.placer.has_memory(way, node) if way.shared else self.ledger.has_memory(node, way.memory_mib)
+        return enough and self.placer.has_disk(self.want, self.way, node)
 
     def cards(self, node: int) -> list[int]:
         """The cards that a shard on this node would get."""
