@@ -229,7 +229,8 @@ def _of_vendor(vendor_id: str, card: VendorCard, cards: t.Sequence[VendorCard]) 
     slices = None
     if card.partition not in (None, _WHOLE):
         # The parts of a card are listed as cards of their own, in one slot.
-        parts = [other for other in cards if other is card or _slot(other) == _slot(card) is not None]
+        slot = _slot(card)
+        parts = [other for other in cards if other is card or (slot is not None and _slot(other) == slot)]
         slices = tuple(
             nvidia_smi_list.Slice(
                 str(card.partition).lower(), part.memory_mib and int(part.memory_mib / 1024 + 0.5), part.uuid
