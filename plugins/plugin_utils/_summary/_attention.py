@@ -253,7 +253,7 @@ def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: F
     if code == "card_foreign":
         return f"{which} {is_} held by others ({owners or 'somebody'}) and not planned with"
     if code == "card_split":
-        return f"{which} {is_} split by MIG and not planned with; turn MIG off to use {it} whole"
+        return f"{which} {is_} divided (MIG or partitions) and not planned with; undo that to use {it} whole"
     health = next((gpu.get("health") for card in cards if (gpu := _gpu(facts, card)) and gpu.get("health")), None)
     told = f" ({health['text']})" if isinstance(health, dict) and health.get("text") else ""
     if code == "card_unknown":

@@ -117,7 +117,7 @@ models:
   - {name: a, kind: llm, vram_gb: 3, min_cc: 7.5, engines: [vllm], context: 3000, lora: false}
   - {name: a, kind: llm, vram_gb: 3, min_cc: 7.5, engines: [vllm], context: 3000, lora: false}
 YAML
-if play four -i "$root/examples/home_lab/inventory.yml" knaster.inventory.placement >bad.log 2>&1; then
+if play four -i "$root/examples/home_lab/inventory.yml" -e '{"knaster_catalog": []}' knaster.inventory.placement >bad.log 2>&1; then
   cat bad.log
   exit 1
 fi
