@@ -13,6 +13,7 @@ It needs the schema of a real release; without it there is nothing to measure.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import signal
@@ -153,6 +154,15 @@ def kill(directory, part):
     assert changed(output) == 0
     print(f"killed with -9 after {done} of {calls} changing calls: the next run completed all 6 machines, none twice")
     sim.stop()
+    end_workers(directory)
+
+
+def end_workers(directory):
+    """End what the killed controller left waiting: its workers have sessions of their own."""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if entry.name.isdigit() and (entry / "cwd").resolve(strict=True) == directory.resolve():
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 if __name__ == "__main__":
