@@ -34,6 +34,7 @@ class ActionModule(FileAction):
         "documents": {"type": "list", "elements": "dict"},
         "vms": {"type": "path"},
         "registry_domain": {"type": "str", "default": ""},
+        "bare_metal": {"type": "bool", "default": False},
         "gateway": {"type": "path"},
         "prometheus": {"type": "path"},
         "engines": {"type": "path"},
@@ -61,7 +62,11 @@ class ActionModule(FileAction):
         if plan is not None:
             catalog = catalog_directories(options["catalog"])
             slots, warnings = read_slots(
-                plan, catalog, absolute(options["vms"]), registry_domain=options["registry_domain"]
+                plan,
+                catalog,
+                absolute(options["vms"]),
+                registry_domain=options["registry_domain"],
+                bare_metal=options["bare_metal"],
             )
         else:
             slots = to_plain(options["documents"], "documents")

@@ -45,7 +45,7 @@ if t.TYPE_CHECKING:
 
 
 def slot_documents(
-    plan: t.Any, catalog: t.Any = None, vms: t.Any = None, registry_domain: str = ""
+    plan: t.Any, catalog: t.Any = None, vms: t.Any = None, registry_domain: str = "", *, bare_metal: bool = False
 ) -> list[dict[str, t.Any]]:
     try:
         document = to_plain(plan, "plan") or {}
@@ -71,7 +71,7 @@ def slot_documents(
     if errors:
         raise AnsibleFilterError(_message("The slots can not be told", errors))
     try:
-        return make_slots(document, checked, machines, registry_domain=registry_domain)
+        return make_slots(document, checked, machines, registry_domain=registry_domain, bare_metal=bool(bare_metal))
     except SlotError as exc:
         raise AnsibleFilterError(_message("The slots can not be told", exc.errors)) from exc
 

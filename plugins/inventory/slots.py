@@ -20,6 +20,8 @@ description:
   - The variables of a host are C(ansible_host), C(knaster_node), C(knaster_vm), C(knaster_slots) (the documents of its slots)
     and for a machine of a replica over several nodes C(knaster_rank) and C(knaster_slot). What they hold is never taken for a
     template.
+  - On bare metal the nodes are the hosts. They have no C(knaster_vm), and C(knaster_ranks) lists C(slot) and C(rank) of each part
+    of a replica over several nodes.
   - The name of the source file is C(slots.yml), or ends in C(.slots.yml); C(.yaml) does as well.
 requirements:
   - PyYAML (it comes with ansible-core)

@@ -40,7 +40,7 @@ options:
     type: path
   documents:
     description:
-      - The documents of the slots, in place of O(plan), O(catalog), O(vms) and O(registry_domain).
+      - The documents of the slots, in place of O(plan), O(catalog), O(vms), O(registry_domain) and O(bare_metal).
     type: list
     elements: dict
   catalog:
@@ -58,9 +58,17 @@ options:
     type: path
   registry_domain:
     description:
-      - The domain of the machines, added to the name of one without a static address.
+      - The domain of the machines, added to the name of one without a static address. On bare metal it is added to the name of a
+        node that has no dot.
     type: str
     default: ''
+  bare_metal:
+    description:
+      - Whether engines run on the nodes themselves, as in a plan that was made with
+        O(knaster.inventory.plan_file#module:passthrough=false).
+      - The slots are then those of nodes, as P(knaster.inventory.slot_documents#filter) describes, and O(vms) is not read.
+    type: bool
+    default: false
   gateway:
     description:
       - The directory for C(litellm.yaml) and C(llama-swap.yaml), as P(knaster.inventory.gateway_config#filter) makes them.

@@ -383,7 +383,7 @@ def check_llama_swap(folder: Path) -> None:
 
 def main() -> None:
     directory = Path(sys.argv[1])
-    for name in ("rack", "hostile", "asked"):
+    for name in ("rack", "hostile", "bare-metal", "asked"):
         folder = directory / name
         expected = json.loads((folder / "expected.json").read_text())
         check_prometheus(folder)

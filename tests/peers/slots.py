@@ -21,6 +21,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._docume
     Scaling,
     Slot,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names import (
+    ends_in_number,
+    node_host,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._slots import make_slots
 
 HOSTILE = (
@@ -75,7 +79,19 @@ def kind_of(engine: str, number: int) -> str:
     return "llm"
 
 
-def fleet(names: t.Sequence[str] = HOSTILE, *, domain: str = "") -> list[dict[str, t.Any]]:
+def apart(names: t.Iterable[str]) -> list[str]:
+    """Return the names without those whose nodes would be the host of another or a number, which is refused."""
+    found: list[str] = []
+    taken: set[str] = set()
+    for name in names:
+        hosts = {node_host(f"{name}{end}").lower() for end in ("", "0", "1")}
+        if len(hosts) == 3 and not hosts & taken and not any(ends_in_number(host) for host in hosts):
+            found.append(name)
+            taken |= hosts
+    return found
+
+
+def fleet(names: t.Sequence[str] = HOSTILE, *, domain: str = "", bare_metal: bool = False) -> list[dict[str, t.Any]]:
     """Slots of roles and of models, on one node and on several, with and without cards, all named so."""
     models: list[Model] = []
     roles: list[Role] = []
@@ -154,7 +170,8 @@ def fleet(names: t.Sequence[str] = HOSTILE, *, domain: str = "") -> list[dict[st
         }
         assignments.append(seat)
     plan = {"version": 1, "assignments": assignments, "replicas": replicas}
-    return make_slots(plan, Catalog(models=tuple(models), roles=tuple(roles)), registry_domain=domain)
+    known = Catalog(models=tuple(models), roles=tuple(roles))
+    return make_slots(plan, known, registry_domain=domain, bare_metal=bare_metal)
 
 
 KIND_NAMES = tuple(

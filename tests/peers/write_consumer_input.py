@@ -5,7 +5,8 @@
 
 """Writes what the check of real consumers reads: ``write_consumer_input.py DIRECTORY PLAN CATALOG...``.
 
-DIRECTORY/rack has the outputs for a plan, DIRECTORY/hostile those for a fleet of hostile names, and
+DIRECTORY/rack has the outputs for a plan, DIRECTORY/hostile those for a fleet of hostile names,
+DIRECTORY/bare-metal for the same without virtual machines, and
 DIRECTORY/asked those for one slot of each engine at an address that the check listens on. Each has an
 ``expected.json`` with the words and variables that every start command is to give its engine.
 """
@@ -26,7 +27,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outpu
     make_outputs,
     read_slots,
 )
-from slots import HOSTILE, KIND_NAMES, fleet
+from slots import HOSTILE, KIND_NAMES, apart, fleet
 
 
 def write(folder_of_all: Path, slots: list[dict]) -> None:
@@ -59,6 +60,10 @@ def main() -> None:
     write(
         directory / "hostile",
         fleet([name for name in HOSTILE if not name.startswith("os.environ/")], domain="gpu.example"),
+    )
+    write(
+        directory / "bare-metal",
+        fleet(apart(name for name in HOSTILE if not name.startswith("os.environ/")), bare_metal=True),
     )
     asked = [slot for slot in fleet(KIND_NAMES) if "replica_of" in slot]
     for slot in asked:

@@ -12,7 +12,11 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._gpus import gpu_table
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._cards import (
+    VARIABLES,
+    device_ids,
+    vendor_of,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._engines import (
     NoCommandError,
     engine_commands,
@@ -28,7 +32,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._engines import Command
 
@@ -90,7 +94,7 @@ def _document(slot: Mapping[str, t.Any], command: Command, images: Mapping[str, 
         "slot": command.slot,
         **rank,
         "node": command.node,
-        "vm": command.vm,
+        **({} if command.vm is None else {"vm": command.vm}),
         "engine": command.engine,
         "argv": [shell_word(word) if isinstance(word, EnvRef) else word for word in command.argv],
         "env": dict(command.env),
@@ -164,10 +168,16 @@ def compose_file(command: Command, service: Mapping[str, t.Any]) -> str:
 def compose_service(slot: Mapping[str, t.Any], command: Command, images: Mapping[str, str]) -> dict[str, t.Any]:
     """Return the compose service, with every text as compose reads it."""
     first = compose_text(command.argv[0])
+    cards = slot.get("gpus") or () if command.cards is None else command.cards
+    devices = _devices(cards, all_of_them=command.cards is None) if cards else {}
+    env = dict(command.env)
+    if "deploy" in devices and command.cards is not None:
+        # In the container only these cards are there, and are counted anew.
+        env = {name: value for name, value in env.items() if name not in VARIABLES}
     service: dict[str, t.Any] = {
         "image": compose_text(images.get(command.engine) or _image(slot, command.engine)),
         "entrypoint": [_PROGRAMS.get(first, first), *(compose_text(word) for word in command.argv[1:])],
-        "environment": {name: compose_text(value) for name, value in (_CACHE_ENV | dict(command.env)).items()}
+        "environment": {name: compose_text(value) for name, value in (_CACHE_ENV | env).items()}
         # Without a value compose takes it from where it runs, and leaves it out where it is not there.
         | dict.fromkeys(command.passed),
         "network_mode": "host",
@@ -178,9 +188,7 @@ def compose_service(slot: Mapping[str, t.Any], command: Command, images: Mapping
     if command.local_path is not None:
         path = compose_text(command.local_path)
         service["volumes"].append({"type": "bind", "source": path, "target": path, "read_only": True})
-    if slot.get("gpus"):
-        service |= _devices(slot)
-    return service
+    return service | devices
 
 
 def _image(slot: Mapping[str, t.Any], engine: str) -> str:
@@ -192,10 +200,10 @@ def _image(slot: Mapping[str, t.Any], engine: str) -> str:
     return IMAGES[engine]
 
 
-def _devices(slot: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    known = gpu_table(()).get(str(slot["gpus"][0].get("gpu_class")))
-    vendor = known.vendor if known is not None else "nvidia"
+def _devices(cards: Sequence[Mapping[str, t.Any]], *, all_of_them: bool) -> dict[str, t.Any]:
+    vendor = vendor_of(cards) or "nvidia"
     if vendor == "nvidia":
-        devices = [{"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}]
+        which = {"count": "all"} if all_of_them else {"device_ids": device_ids(cards)}
+        devices = [{"driver": "nvidia", **which, "capabilities": ["gpu"]}]
         return {"deploy": {"resources": {"reservations": {"devices": devices}}}}
     return {"devices": ["/dev/dri", *(["/dev/kfd"] if vendor == "amd" else [])]}

@@ -13,11 +13,15 @@ infinity 0.0.78. What the profile's own arguments say is not said again.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._cards import (
+    VARIABLES,
+    visible_cards,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names import is_address
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import EnvRef, clean
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._secrets import reference
 
@@ -30,6 +34,7 @@ if t.TYPE_CHECKING:
 RAY_PORT = 6379
 SGLANG_PORT = 20000
 RPC_PORT = 50052
+MEET_PORTS: Mapping[str, int] = {"vllm": RAY_PORT, "sglang": SGLANG_PORT, "llamacpp": RPC_PORT}
 
 # text-embeddings-inference takes so many tokens at once unless it is told otherwise.
 _TEI_TOKENS = 16384
@@ -46,17 +51,19 @@ class NoCommandError(Exception):
 class Command:
     """What starts the engine of a slot, or one part of it, on one machine.
 
-    ``env`` are plain values; ``passed`` are variables that the machine knows and the engine reads.
+    ``env`` are plain values; ``passed`` are variables that the machine knows and the engine reads. On bare metal there is
+    no ``vm``, and the engine has only these ``cards`` of its machine.
     """
 
     slot: str
     node: str
-    vm: str
+    vm: str | None
     engine: str
     rank: int | None
     argv: tuple[Word, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     passed: tuple[str, ...] = ()
+    cards: tuple[Mapping[str, t.Any], ...] | None = None
     port: int | None = None
     local_path: str | None = None
 
@@ -106,26 +113,33 @@ def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> lis
         raise NoCommandError("its port is not known")
     profile = slot.get("profile") or {}
     told: Mapping[str, str] = profile.get("env") or {}
+    if slot.get("bare_metal"):
+        told = {name: value for name, value in told.items() if name not in VARIABLES}
     env = {name: clean(value) for name, value in told.items() if value != reference(name)}
     args = [str(word) for word in profile.get("args") or ()]
     lines = make(slot, args, api_keys)
     source = str(slot["source"])
     found = []
     for rank, line in enumerate(lines):
-        shard = slot["shards"][rank] if len(lines) > 1 else {"node": slot["node"], "vm": slot["vm"]}
+        shard = slot["shards"][rank] if len(lines) > 1 else slot
         own = dict(env)
-        if len(lines) > 1 and engine == "vllm" and _is_address(shard["host"]):
+        cards: tuple[Mapping[str, t.Any], ...] | None = None
+        if slot.get("bare_metal"):
+            cards = tuple(shard.get("gpus") or ())
+            own |= visible_cards(cards)
+        if len(lines) > 1 and engine == "vllm" and is_address(shard["host"]):
             own["VLLM_HOST_IP"] = shard["host"].strip("[]")
         found.append(
             Command(
                 slot=str(slot["slot"]),
                 node=str(shard["node"]),
-                vm=str(shard["vm"]["name"]),
+                vm=str(shard["vm"]["name"]) if "vm" in shard else None,
                 engine=engine,
                 rank=rank if len(lines) > 1 else None,
                 argv=tuple(word if isinstance(word, EnvRef) else clean(word) for word in line),
                 env=own,
                 passed=(*(name for name in told if name not in env), *_KEYS.get(engine, ()), "HF_TOKEN"),
+                cards=cards,
                 port=_port(slot) if rank == 0 else None,
                 local_path=source if source.startswith("/") else None,
             )
@@ -137,17 +151,13 @@ def _port(slot: Mapping[str, t.Any]) -> int:
     return int(str(slot["endpoint"]).rpartition(":")[2])
 
 
+def _meet_port(slot: Mapping[str, t.Any]) -> int:
+    return int(slot.get("meet_port") or MEET_PORTS[str(slot["engine"])])
+
+
 def _bind(slot: Mapping[str, t.Any]) -> str:
     """The address to listen on: all of them, in the family by which the slot is asked."""
     return "::" if str(slot["endpoint"]).startswith("http://[") else "0.0.0.0"  # noqa: S104
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 def _heads(slot: Mapping[str, t.Any]) -> list[str]:
@@ -192,8 +202,11 @@ def _vllm(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[l
         return [[*line.words, *args]]
     line.add("--distributed-executor-backend", "ray")
     # The parts of the replica meet at the head; the engine waits there until all of them are in.
-    head: list[Word] = ["/bin/sh", "-c", f'ray start --head --port={RAY_PORT} && exec "$@"', "sh", *line.words, *args]
-    worker: list[Word] = ["ray", "start", f"--address={hosts[0]}:{RAY_PORT}", "--block"]
+    port = _meet_port(slot)
+    # On a node others may have a Ray of their own, so that the engine is told which one is meant.
+    run = f'exec env "RAY_ADDRESS={hosts[0]}:{port}" "$@"' if slot.get("bare_metal") else 'exec "$@"'
+    head: list[Word] = ["/bin/sh", "-c", f"ray start --head --port={port} && {run}", "sh", *line.words, *args]
+    worker: list[Word] = ["ray", "start", f"--address={hosts[0]}:{port}", "--block"]
     return [head, *(list(worker) for _host in hosts[1:])]
 
 
@@ -226,7 +239,13 @@ def _sglang(slot: Mapping[str, t.Any], args: Sequence[str], keys: bool) -> list[
     hosts = _heads(slot)
     if not hosts:
         return [[*line.words, *args]]
-    meet: list[Word] = ["--dist-init-addr", f"{hosts[0]}:{SGLANG_PORT}", "--nnodes", str(len(hosts)), "--node-rank"]
+    meet: list[Word] = [
+        "--dist-init-addr",
+        f"{hosts[0]}:{_meet_port(slot)}",
+        "--nnodes",
+        str(len(hosts)),
+        "--node-rank",
+    ]
     return [[*line.words, *meet, str(rank), *args] for rank in range(len(hosts))]
 
 
@@ -259,8 +278,8 @@ def _llamacpp(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> li
     hosts = _heads(slot)
     if not hosts:
         return [[*line.words, *args]]
-    line.add("--rpc", ",".join(f"{host}:{RPC_PORT}" for host in hosts[1:]))
-    worker: list[Word] = ["rpc-server", "--host", _bind(slot), "--port", str(RPC_PORT)]
+    line.add("--rpc", ",".join(f"{host}:{_meet_port(slot)}" for host in hosts[1:]))
+    worker: list[Word] = ["rpc-server", "--host", _bind(slot), "--port", str(_meet_port(slot))]
     return [[*line.words, *args], *(list(worker) for _host in hosts[1:])]
 
 

@@ -15,6 +15,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._engin
     NoCommandError,
     engine_commands,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names import machine_name
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import (
     clean,
     swap_text,
@@ -61,7 +62,7 @@ def make_gateway(
 
     :param form: litellm or llama-swap
     :param api_key_env: the variable with the key of the engines, where they want one
-    :param vm: for llama-swap, the machine that it runs on: only its slots, and asked on the machine itself
+    :param vm: for llama-swap, the machine (or on bare metal the node) that it runs on: only its slots, asked on itself
     :raises GatewayError: with everything that is wrong
     """
     makers: Mapping[str, Callable[[list[Mapping[str, t.Any]], str, str], dict[str, t.Any]]] = {
@@ -163,7 +164,7 @@ def _provider(engine: str, kind: str) -> tuple[str, str]:
 
 def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> dict[str, t.Any]:
     if vm:
-        slots = [slot for slot in slots if slot["vm"]["name"] == vm]
+        slots = [slot for slot in slots if machine_name(slot) == vm or ("vm" not in slot and slot["node"] == vm)]
     models: dict[str, dict[str, t.Any]] = {}
     machines: dict[str, list[str]] = {}
     names = {swap_text(str(slot["model"])) for slot in slots}
@@ -193,7 +194,7 @@ def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> 
         else:
             entry |= {"unlisted": True, "useModelName": name}
         models[key] = entry
-        machines.setdefault(str(slot["vm"]["name"]), []).append(key)
+        machines.setdefault(machine_name(slot), []).append(key)
         timeouts.append(slot.get("startup_timeout") or 0)
     document: dict[str, t.Any] = {"healthCheckTimeout": max(timeouts), "models": models}
     if machines:

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names import (
     group_names,
+    machine_name,
     slug,
 )
 
@@ -35,9 +36,9 @@ def make_hosts(slots: Iterable[Mapping[str, t.Any]]) -> list[Host]:
     hosts: dict[tuple[str, str], Host] = {}
     taken: set[str] = set()
     for slot in slots:
-        shards = slot.get("shards") or [{"rank": 0, "node": slot["node"], "vm": slot["vm"], "host": _host_of(slot)}]
+        shards = slot.get("shards") or [{**slot, "rank": 0, "host": _host_of(slot)}]
         for shard in shards:
-            key = (shard["node"], shard["vm"]["name"])
+            key = (shard["node"], machine_name(shard))
             host = hosts.get(key)
             if host is None:
                 # Two machines of one name on two nodes are two hosts.
@@ -63,15 +64,16 @@ def make_groups(hosts: Iterable[Host]) -> dict[str, list[str]]:
 def _host_of(slot: Mapping[str, t.Any]) -> str:
     endpoint = slot.get("endpoint")
     if endpoint is None:
-        return str(slot["vm"]["name"])
+        return machine_name(slot)
     return str(endpoint).removeprefix("http://").rpartition(":")[0]
 
 
 def _variables(shard: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    machine = {"knaster_vm": dict(shard["vm"])} if "vm" in shard else {}
     return {
         "ansible_host": str(shard["host"]).strip("[]"),
         "knaster_node": shard["node"],
-        "knaster_vm": dict(shard["vm"]),
+        **machine,
         "knaster_slots": [],
     }
 
@@ -79,7 +81,11 @@ def _variables(shard: Mapping[str, t.Any]) -> dict[str, t.Any]:
 def _add(host: Host, slot: Mapping[str, t.Any], shard: Mapping[str, t.Any], *, is_parted: bool) -> None:
     if shard["rank"] == 0:
         host.variables["knaster_slots"].append(dict(slot))
-    if is_parted:
+    if is_parted and "vm" not in shard:
+        # A node may have a part in several replicas.
+        part = {"slot": slot["slot"], "rank": shard["rank"]}
+        host.variables.setdefault("knaster_ranks", []).append(part)
+    elif is_parted:
         host.variables.update(knaster_rank=shard["rank"], knaster_slot=slot["slot"])
     for kind in KINDS:
         value = shard["node"] if kind == "node" else slot.get(kind)

@@ -10,11 +10,14 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._names import dns_label
+
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 # What a slot's id is made of; it is the name of a file and of a systemd unit.
 SLOT_ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?", re.ASCII)
@@ -24,6 +27,9 @@ _MAX_PART = 80
 _NOT_IN_GROUP = re.compile(r"[^a-z0-9_]+", re.ASCII)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9._-]+", re.ASCII)
 _DOTS = re.compile(r"\.{2,}")
+_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*", re.ASCII)
+_MAX_HOST = 253
 
 
 class SlotKey(t.NamedTuple):
@@ -65,6 +71,34 @@ def slot_ids(keys: Iterable[SlotKey]) -> dict[SlotKey, str]:
         for key in claimants:
             found[key] = text if key == first else f"{text}-{_hash(chr(0).join(str(part) for part in key))}"
     return found
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is an address, with or without brackets."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return "%" not in host
+
+
+def ends_in_number(host: str) -> bool:
+    """Return whether a name is read as an IPv4 address in a URL, whether it is one or not."""
+    return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
+
+
+def node_host(node: str) -> str:
+    """Return the name or address by which a node is reached: its own name where that can be one, else a DNS label."""
+    if is_address(node) and "[" not in node:
+        return node
+    is_host = len(node) <= _MAX_HOST and all(_LABEL.fullmatch(label) for label in node.split("."))
+    return node if is_host and not ends_in_number(node) else dns_label(node)
+
+
+def machine_name(place: Mapping[str, t.Any]) -> str:
+    """Return the name of the machine of a slot or of a part of it: of its virtual machine, else of its node."""
+    machine = place.get("vm")
+    return node_host(str(place["node"])) if machine is None else str(machine["name"])
 
 
 def group_names(kind: str, names: Iterable[str]) -> dict[str, str]:

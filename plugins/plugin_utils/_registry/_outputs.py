@@ -105,7 +105,7 @@ class Outputs:
 
 
 def read_slots(
-    plan: Path, catalog: Sequence[str], vms: Path | None, *, registry_domain: str = ""
+    plan: Path, catalog: Sequence[str], vms: Path | None, *, registry_domain: str = "", bare_metal: bool = False
 ) -> tuple[Documents, list[str]]:
     """Make the slots of a plan file; also return what is worth a look in the catalog.
 
@@ -115,7 +115,7 @@ def read_slots(
     document = _read_document(plan, errors, "make the plan first")
     errors += [f"{plan}: {error}" for error in find_plan_errors(document, "plan")]
     machines: Documents = []
-    if vms is not None and read_text(vms) is not None:
+    if vms is not None and not bare_metal and read_text(vms) is not None:
         machines = vm_definitions_of(_read_document(vms, errors, ""), errors, str(vms))
     found = Catalog()
     warnings: list[str] = []
@@ -127,9 +127,10 @@ def read_slots(
     if errors:
         raise InputError(errors)
     try:
-        return make_slots(document, found, machines, registry_domain=registry_domain), warnings
+        slots = make_slots(document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal)
     except SlotError as exc:
         raise InputError([f"{plan}: {error}" for error in exc.errors]) from exc
+    return slots, warnings
 
 
 def vm_definitions_of(given: t.Any, errors: list[str], where: str) -> Documents:

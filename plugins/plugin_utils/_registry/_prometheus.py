@@ -52,7 +52,8 @@ def make_targets(slots: Iterable[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]
         model = slot.get("model") or slot.get("replica_of")
         labels |= {"model": clean(str(model))} if model is not None else {}
         labels |= {name: clean(str(slot[name])) for name in _LABELS if slot.get(name) is not None}
-        labels["vm"] = slot["vm"]["name"]
+        if "vm" in slot:
+            labels["vm"] = slot["vm"]["name"]
         labels["replica"] = str(slot["replica"])
         classes = dict.fromkeys(str(gpu["gpu_class"]) for gpu in slot.get("gpus") or () if gpu.get("gpu_class"))
         if classes:

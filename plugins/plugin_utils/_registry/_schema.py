@@ -54,7 +54,7 @@ def _load(name: str) -> Mapping[str, t.Any]:
 
 def _walk(value: t.Any, schema: Mapping[str, t.Any], path: str) -> Iterator[str]:
     where = f"{path}: " if path else ""
-    if "const" in schema and (value != schema["const"] or isinstance(value, bool)):
+    if "const" in schema and (value != schema["const"] or isinstance(value, bool) != isinstance(schema["const"], bool)):
         yield f"{where}expected {shown(schema['const'])}, found {shown(value)}"
         return
     if "enum" in schema and value not in schema["enum"]:
@@ -83,9 +83,10 @@ def _walk_object(value: Mapping[str, t.Any], schema: Mapping[str, t.Any], path: 
     absent = [name for name in schema.get("required", ()) if name not in value]
     if absent:
         yield f"{where}{', '.join(absent)} must be there"
-    choices = schema.get("oneOf")
-    if choices and sum(all(name in value for name in one["required"]) for one in choices) != 1:
-        yield f"{where}one of {', '.join(one['required'][0] for one in choices)} must be there, and only one"
+    for rule in schema.get("allOf", ()):
+        choices = rule["oneOf"]
+        if sum(all(name in value for name in one["required"]) for one in choices) != 1:
+            yield f"{where}one of {', '.join(one['required'][0] for one in choices)} must be there, and only one"
     properties = schema.get("properties", {})
     others = schema.get("additionalProperties", True)
     names = schema.get("propertyNames")

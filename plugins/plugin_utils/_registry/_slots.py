@@ -14,12 +14,17 @@ import re
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._engines import engine_table
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._gpus import gpu_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._rules import is_simulated
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._views import Names
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._names import dns_label
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._engines import MEET_PORTS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names import (
     SlotKey,
+    ends_in_number,
+    is_address,
+    node_host,
     slot_ids,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import clean_document
@@ -116,6 +121,33 @@ class Machines:
         return machine, address or (f"{name}.{self._domain}" if self._domain else name)
 
 
+class Nodes:
+    """The nodes as machines: where there are no virtual ones, engines run on the nodes themselves."""
+
+    def __init__(self, domain: str, errors: list[str]) -> None:
+        self._domain = domain.strip(".")
+        self._errors = errors
+        self._node_of: dict[str, str] = {}
+
+    def describe(self, node: str) -> str:
+        """Return the host by which a node is reached; one that two nodes would have is a mistake."""
+        host = node_host(node)
+        if is_address(host):
+            host = f"[{host}]" if ":" in host else host
+        elif self._domain and "." not in host:
+            host = f"{host}.{self._domain}"
+        elif ends_in_number(host):
+            self._tell(f"plan: the node {node!r} would be reached as {host}, which is an address; set registry_domain")
+        other = self._node_of.setdefault(host.lower(), node)
+        if other != node:
+            self._tell(f"plan: the nodes {other!r} and {node!r} would both be reached as {host}; rename one of them")
+        return host
+
+    def _tell(self, error: str) -> None:
+        if error not in self._errors:
+            self._errors.append(error)
+
+
 def static_address(config: t.Any) -> str | None:
     """Return the first static address of a machine's configuration, IPv4 before IPv6, as it stands in a URL."""
     if not isinstance(config, dict):
@@ -141,6 +173,7 @@ def make_slots(
     vms: Iterable[Mapping[str, t.Any]] = (),
     *,
     registry_domain: str = "",
+    bare_metal: bool = False,
 ) -> list[dict[str, t.Any]]:
     """Return one document for each slot of a plan, those of roles first, in the order of the plan.
 
@@ -148,6 +181,7 @@ def make_slots(
     :param catalog: the checked catalog that the plan was made from
     :param vms: the definitions of the machines, where they are known
     :param registry_domain: what is added to the name of a machine without a static address
+    :param bare_metal: whether engines run on the nodes themselves
     :raises SlotError: with everything that is wrong
     """
     errors = find_input_errors(plan, vms, registry_domain)
@@ -161,7 +195,8 @@ def make_slots(
             errors.append(f"plan: the slot {name} stands there twice; make the plan again")
         seen.add(place.key)
     ids = slot_ids(seen)
-    writer = _Writer(catalog, Machines(vms, registry_domain), errors)
+    machines = Nodes(registry_domain, errors) if bare_metal else Machines(vms, registry_domain)
+    writer = _Writer(catalog, machines, errors)
     found = [clean_document(writer.document(place, ids[place.key])) for place in places]
     if errors:
         raise SlotError(errors)
@@ -218,12 +253,13 @@ def _places_of_models(replicas: Iterable[Mapping[str, t.Any]]) -> Iterable[_Plac
 
 
 class _Writer:
-    def __init__(self, catalog: Catalog, machines: Machines, errors: list[str]) -> None:
+    def __init__(self, catalog: Catalog, machines: Machines | Nodes, errors: list[str]) -> None:
         self.machines = machines
         self.errors = errors
         self.names = Names(catalog)
         self.roles = {role.name: role for role in catalog.roles}
         self.engines = engine_table(catalog.engines.values())
+        self.gpus = gpu_table(catalog.gpus)
         self.served: dict[str, dict[str, t.Any]] = {}
         # Of each machine: how many slots it has so far, and which ports are taken.
         self.counts: dict[tuple[str, str], int] = {}
@@ -231,21 +267,24 @@ class _Writer:
 
     def document(self, place: _Place, slot_id: str) -> dict[str, t.Any]:
         key, entry, shard = place.key, place.entry, place.shard
-        machine, host = self.machines.describe(key, shard)
+        machine, host = self._machine(key, shard)
         document: dict[str, t.Any] = {"version": VERSION, "managed_by": MANAGED_BY, "slot": slot_id, "name": key.name}
         document["role" if key.kind == "role" else "replica_of"] = key.owner
         document |= {"replica": key.replica, "node": shard["node"]}
         if entry.get("fabric") is not None:
             document["fabric"] = entry["fabric"]
-        document["vm"] = machine
-        document["gpus"] = _gpus(entry, shard)
+        document |= machine or {"bare_metal": True}
+        document["gpus"] = self._gpus(entry, shard)
         if len(entry.get("shards") or ()) > 1:
             document["nodes"] = [part["node"] for part in entry["shards"]]
-            document["shards"] = [self._shard(key, part) for part in entry["shards"]]
+            document["shards"] = [self._shard(place, part) for part in entry["shards"]]
         document["engine"] = entry["engine"]
-        port = self._port(str(entry["engine"]), (str(shard["node"]), machine["name"]), slot_id)
+        name = machine["vm"]["name"] if machine else ""
+        port = self._port(str(entry["engine"]), (str(shard["node"]), name), slot_id)
         if port is not None:
             document["endpoint"] = f"http://{host}:{port}"
+        if not machine and "shards" in document and entry["engine"] in MEET_PORTS:
+            document["meet_port"] = self._meet_port(str(entry["engine"]), document["nodes"], slot_id)
         document |= self._paths(str(entry["engine"]))
         share = self._share(place)
         if share is not None:
@@ -268,15 +307,31 @@ class _Writer:
             document["profile"] = {"name": entry["profile"]}
         return document
 
-    def _shard(self, key: SlotKey, part: Mapping[str, t.Any]) -> dict[str, t.Any]:
-        machine, host = self.machines.describe(key, part)
-        return {
-            "rank": part.get("rank", 0),
-            "node": part["node"],
-            "vm": machine,
-            "host": host,
-            "gpu_indices": list(part.get("gpu_indices") or ()),
-        }
+    def _machine(self, key: SlotKey, shard: Mapping[str, t.Any]) -> tuple[dict[str, t.Any], str]:
+        """The virtual machine as a field of a document, none on bare metal, and the host by which the machine is reached."""
+        if isinstance(self.machines, Nodes):
+            return {}, self.machines.describe(str(shard["node"]))
+        machine, host = self.machines.describe(key, shard)
+        return {"vm": machine}, host
+
+    def _shard(self, place: _Place, part: Mapping[str, t.Any]) -> dict[str, t.Any]:
+        machine, host = self._machine(place.key, part)
+        indices = list(part.get("gpu_indices") or ())
+        found = {"rank": part.get("rank", 0), "node": part["node"], **machine, "host": host, "gpu_indices": indices}
+        # Where others have cards beside it, it must be told which are its own.
+        return found if machine else found | {"gpus": self._gpus(place.entry, part)}
+
+    def _meet_port(self, engine: str, nodes: Sequence[str], slot_id: str) -> int:
+        """The port by which the parts of a replica find each other: the usual one, or the next that is free on all its nodes."""
+        taken = [self.ports.setdefault((str(node), ""), set()) for node in nodes]
+        port = MEET_PORTS[engine]
+        while any(port in ports for ports in taken):
+            port += 1
+        if port > _MAX_PORT:
+            self.errors.append(f"{slot_id}: no port is left on its nodes for its parts to meet; place fewer there")
+        for ports in taken:
+            ports.add(port)
+        return port
 
     def _port(self, engine: str, machine: tuple[str, str], slot_id: str) -> int | None:
         """The engine's own port plus the slot's place in its machine; a port that is taken there is passed over."""
@@ -328,6 +383,23 @@ class _Writer:
         model = self.names.resolve(fixed) if fixed is not None else None
         return model, _profile_for(model, place) if model is not None else None
 
+    def _gpus(self, entry: Mapping[str, t.Any], shard: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+        """The cards of a slot's machine, with what is known of each."""
+        if "shards" in entry:
+            indices, cards = list(shard.get("gpu_indices") or ()), list(shard.get("gpus") or ())
+        elif "gpu_index" in entry:
+            indices, cards = [entry["gpu_index"]], [entry.get("gpu") or {}]
+        else:
+            return []
+        cards += [{}] * (len(indices) - len(cards))
+        return [self._gpu(index, card) for index, card in zip(indices, cards, strict=False)]
+
+    def _gpu(self, index: int, card: Mapping[str, t.Any]) -> dict[str, t.Any]:
+        known = self.gpus.get(str(card.get("gpu_class")))
+        told = {"vendor": known.vendor if known is not None else None, **card}
+        keys = ("uuid", "vendor", "gpu_class", "memory_gb", "compute_cap")
+        return {"index": index} | {key: told[key] for key in keys if told.get(key) is not None}
+
     def _of_model(self, model: Model) -> dict[str, t.Any]:
         found = self.served.get(model.name)
         if found is None:
@@ -367,19 +439,3 @@ def _public_profile(profile: Profile) -> dict[str, t.Any]:
     if "env" in document:
         document["env"] = public_env(document["env"])
     return document
-
-
-def _gpus(entry: Mapping[str, t.Any], shard: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """The cards of a slot's machine, with what is known of each."""
-    if "shards" in entry:
-        indices, cards = list(shard.get("gpu_indices") or ()), list(shard.get("gpus") or ())
-    elif "gpu_index" in entry:
-        indices, cards = [entry["gpu_index"]], [entry.get("gpu") or {}]
-    else:
-        return []
-    cards += [{}] * (len(indices) - len(cards))
-    return [
-        {"index": index}
-        | {key: card[key] for key in ("uuid", "gpu_class", "memory_gb", "compute_cap") if card.get(key) is not None}
-        for index, card in zip(indices, cards, strict=False)
-    ]

@@ -29,6 +29,8 @@ def test_slot_documents():
         (slot,) = FILTERS["slot_documents"](plan, {"roles": [], "models": []}, vms, registry_domain="x.example")
         assert slot["vm"]["vmid"] == 7000
     assert FILTERS["slot_documents"](None) == []
+    (slot,) = FILTERS["slot_documents"](plan, None, [vm], bare_metal=True)
+    assert (slot["bare_metal"], slot["endpoint"]) == (True, "http://n1:8000")
 
 
 def test_slot_documents_names_all_mistakes():
@@ -51,7 +53,7 @@ def test_what_is_made_of_slots(name):
     before = json.dumps(slots)
     assert FILTERS[name](slots)
     assert json.dumps(slots) == before
-    with pytest.raises(AnsibleFilterError, match=r"(?s)4 errors:\n- slots\[0\].*slots\[1\]: expected a document"):
+    with pytest.raises(AnsibleFilterError, match=r"(?s)5 errors:\n- slots\[0\].*slots\[1\]: expected a document"):
         FILTERS[name]([{"slot": "../x"}, 7])
     with pytest.raises(AnsibleFilterError, match="slots: can not be used as data"):
         FILTERS[name]([object()])

@@ -22,7 +22,7 @@ from ansible_collections.knaster.inventory.plugins.inventory.slots import DOCUME
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import Where, make_outputs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
-from slots import HOSTILE, KIND_NAMES, fleet
+from slots import HOSTILE, KIND_NAMES, apart, fleet
 
 
 def make_plugin():
@@ -104,6 +104,27 @@ def test_machines_of_one_name_on_two_nodes_are_two_hosts(read):
     assert [len(host.get_vars()["knaster_slots"]) for host in data.hosts.values()] == [1, 1]
 
 
+def test_nodes_are_the_hosts_on_bare_metal(read):
+    slots = fleet(["qwen-8b"], domain="gpu.example", bare_metal=True)
+    # A node may have its own slots beside parts of several replicas.
+    whole = [slot for slot in slots if "replica_of" in slot]
+    whole.append({**whole[0], "slot": "other.0.x", "shards": [dict(part) for part in whole[0]["shards"]]})
+    for part, node in zip(whole[1]["shards"], ("qwen-8b1", "qwen-8b"), strict=True):
+        part.update(node=node, host=f"{node}.gpu.example")
+    whole[1]["node"] = "qwen-8b1"
+    data = read([slot for slot in slots if "role" in slot] + whole)
+    assert sorted(data.hosts) == ["qwen-8b", "qwen-8b0", "qwen-8b1"]
+    node, first, second = (data.hosts[name].get_vars() for name in sorted(data.hosts))
+    assert "knaster_vm" not in node
+    assert node["ansible_host"] == "qwen-8b.gpu.example"
+    assert len(node["knaster_slots"]) == 2
+    assert node["knaster_ranks"] == [{"slot": "other.0.x", "rank": 1}]
+    assert first["knaster_ranks"] == [{"slot": whole[0]["slot"], "rank": 0}]
+    assert second["knaster_ranks"] == [{"slot": "other.0.x", "rank": 0}, {"slot": whole[0]["slot"], "rank": 1}]
+    assert [slot["slot"] for slot in second["knaster_slots"]] == ["other.0.x"]
+    assert "knaster_rank" not in second
+
+
 def test_constructed_features(read):
     more = (
         "compose: {ansible_user: \"'ops'\", first: 'knaster_slots[0].slot'}\n"
@@ -129,8 +150,9 @@ def test_the_cache_is_used_where_it_is_wanted(read, tmp_path):
     assert set(read([], more, write=False, cache=False).hosts) == set()
 
 
-def test_hostile_names_are_hosts_without_harm(read):
-    data = read(fleet(HOSTILE))
+@pytest.mark.parametrize("bare_metal", [False, True])
+def test_hostile_names_are_hosts_without_harm(read, bare_metal):
+    data = read(fleet(apart(HOSTILE) if bare_metal else HOSTILE, bare_metal=bare_metal))
     templar = Templar(loader=DataLoader())
     seen = set()
     for name, host in data.hosts.items():

@@ -28,7 +28,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._engin
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote import EnvRef, clean
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "peers"))
-from slots import HOSTILE, fleet
+from slots import HOSTILE, apart, fleet
 
 CARD = {"index": 0, "gpu_class": "l4", "memory_gb": 24, "compute_cap": 8.9}
 
@@ -247,6 +247,112 @@ def test_cards_of_another_vendor():
     assert "deploy" not in command_documents([slot(engine="llamacpp", gpus=[])])[0]["compose"]
 
 
+# --- on bare metal
+
+NVIDIA = {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-c"}
+BY_INDEX = {"CUDA_VISIBLE_DEVICES": "2,3", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+AMD = {"HIP_VISIBLE_DEVICES": "2,3"}
+INTEL = {"ZE_AFFINITY_MASK": "2,3", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}
+
+
+def bare(engine="vllm", port=8000, **more):
+    return slot(engine, port, **{"vm": None, "bare_metal": True, **more})
+
+
+def two(first="GPU-b", second="GPU-c", **more):
+    return [{"index": 2, "uuid": first, **more}, {"index": 3, "uuid": second, **more}]
+
+
+@pytest.mark.parametrize(
+    ("cards", "env"),
+    [
+        (two(gpu_class="l4"), NVIDIA),
+        (two(), NVIDIA),
+        (two(second="", gpu_class="l4"), BY_INDEX),
+        (two("GPU-b,GPU-x", gpu_class="l4"), BY_INDEX),
+        (two("$(id)", "`id`", gpu_class="l4"), BY_INDEX),
+        (two(gpu_class="mi300x"), AMD),
+        (two(vendor="amd", gpu_class="own"), AMD),
+        (two(vendor="intel"), INTEL),
+        (two("", "", gpu_class="own"), BY_INDEX | AMD | INTEL),
+        ([], {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}),
+    ],
+)
+def test_an_engine_sees_only_the_cards_of_its_slot(cards, env):
+    (command,) = engine_commands(bare(gpus=cards))
+    assert command.env == env
+    assert command.vm is None
+    (command,) = engine_commands(slot(gpus=cards))
+    assert command.env == {}
+
+
+def test_what_a_profile_says_of_cards_does_not_hold_on_bare_metal():
+    chosen = {"CUDA_VISIBLE_DEVICES": "0", "ROCR_VISIBLE_DEVICES": "${ROCR_VISIBLE_DEVICES}", "A": "b"}
+    (command,) = engine_commands(bare(gpus=two(), profile=profile(env=chosen)))
+    assert command.env == {"A": "b", **NVIDIA}
+    assert "ROCR_VISIBLE_DEVICES" not in command.passed
+    (command,) = engine_commands(slot(gpus=two(), profile=profile(env=chosen)))
+    assert command.env == {"A": "b", "CUDA_VISIBLE_DEVICES": "0"}
+
+
+def test_every_file_says_which_cards():
+    (document,) = command_documents([bare(gpus=two(gpu_class="l4"))])
+    assert "vm" not in document
+    assert "\nexport CUDA_VISIBLE_DEVICES=GPU-b,GPU-c\n" in document["files"]["start.sh"]
+    assert '\nCUDA_VISIBLE_DEVICES="GPU-b,GPU-c"\n' in document["files"]["engine.env"]
+    assert '\nEnvironment="CUDA_VISIBLE_DEVICES=GPU-b,GPU-c"\n' in document["files"][document["unit"]]
+
+
+def test_containers_get_only_the_cards_of_the_slot():
+    def service(**more):
+        return command_documents([bare(**more)])[0]["compose"]
+
+    def devices(made):
+        (one,) = made["deploy"]["resources"]["reservations"]["devices"]
+        return one
+
+    made = service(gpus=two(gpu_class="l4"))
+    assert devices(made) == {"driver": "nvidia", "device_ids": ["GPU-b", "GPU-c"], "capabilities": ["gpu"]}
+    # They are counted anew there: an index of the node would be another card's or none.
+    made = service(gpus=two("", "", gpu_class="l4"))
+    assert devices(made)["device_ids"] == ["2", "3"]
+    assert not {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} & set(made["environment"])
+    made = service(gpus=two(gpu_class="mi300x"))
+    assert made["environment"]["HIP_VISIBLE_DEVICES"] == "2,3"
+    assert made["devices"] == ["/dev/dri", "/dev/kfd"]
+    made = service(engine="llamacpp", gpus=[])
+    assert "deploy" not in made
+    assert made["environment"]["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+def bare_shards(*hosts):
+    return [
+        {"rank": rank, "node": host, "host": host, "gpu_indices": [2, 3], "gpus": two(f"GPU-{rank}", f"GPU-{rank}b")}
+        for rank, host in enumerate(hosts)
+    ]
+
+
+@pytest.mark.parametrize(("engine", "port"), [("vllm", 8000), ("sglang", 30000), ("llamacpp", 8080)])
+def test_every_rank_sees_only_its_own_cards_and_meets_at_the_port_of_the_slot(engine, port):
+    spans = bare(engine, port, gpus=two("GPU-0", "GPU-0b"), shards=bare_shards("n1", "n2"), meet_port=7001)
+    commands = engine_commands(spans)
+    assert [one.env["CUDA_VISIBLE_DEVICES"] for one in commands] == ["GPU-0,GPU-0b", "GPU-1,GPU-1b"]
+    first, second = (" ".join(one.argv) for one in commands)
+    assert {
+        "vllm": ("--port=7001" in first, second == "ray start --address=n1:7001 --block"),
+        "sglang": ("--dist-init-addr n1:7001 " in first, "--dist-init-addr n1:7001 " in second),
+        "llamacpp": ("--rpc n2:7001" in first, second.endswith("--port 7001")),
+    }[engine] == (True, True)
+    documents = command_documents([spans])
+    found = [one["compose"]["deploy"]["resources"]["reservations"]["devices"][0]["device_ids"] for one in documents]
+    assert found == [["GPU-0", "GPU-0b"], ["GPU-1", "GPU-1b"]]
+
+
+def test_vllm_is_told_its_own_ray_on_bare_metal():
+    head, _worker = engine_commands(bare(shards=bare_shards("n1", "n2"), meet_port=6380))
+    assert head.argv[2] == 'ray start --head --port=6380 && exec env "RAY_ADDRESS=n1:6380" "$@"'
+
+
 def test_weights_of_a_directory_are_mounted():
     volumes = command_documents([slot(source="/models/$x")])[0]["compose"]["volumes"]
     assert volumes[1] == {"type": "bind", "source": "/models/$$x", "target": "/models/$$x", "read_only": True}
@@ -270,11 +376,13 @@ def stubs(tmp_path):
     return tmp_path / "bin", told
 
 
-def test_the_scripts_give_the_words_and_variables_and_nothing_else_runs(stubs, tmp_path):
+@pytest.mark.parametrize("bare_metal", [False, True])
+def test_the_scripts_give_the_words_and_variables_and_nothing_else_runs(stubs, tmp_path, bare_metal):
     path, told = stubs
     shell = shutil.which("dash") or "/bin/sh"
     names = [name for number, name in enumerate(HOSTILE) if number % 3 == 0]
-    documents = [one for one in command_documents(fleet(names)) if "files" in one]
+    slots = fleet(apart(names) if bare_metal else names, bare_metal=bare_metal)
+    documents = [one for one in command_documents(slots) if "files" in one]
     assert len(documents) > 15
     for document in documents:
         script = tmp_path / "start.sh"

@@ -212,6 +212,24 @@ def test_llama_swap_on_one_machine():
     assert swap(slot(), vm="none") == {"healthCheckTimeout": 15, "models": {}}
 
 
+def test_llama_swap_on_one_node_of_bare_metal():
+    bare = {"vm": None, "bare_metal": True, "gpus": [{"index": 1, "uuid": "GPU-a"}]}
+    slots = [
+        slot(node="rack_1", **bare),
+        slot("b.0.x", "other", node="n2", **bare),
+        slot("c.0.x", "m", node="n2", **bare),
+    ]
+    for name in ("rack_1", "rack-1"):
+        found = swap(*slots, vm=name)
+        assert list(found["models"]) == ["m"]
+        assert found["models"]["m"]["proxy"] == "http://127.0.0.1:8000"
+        assert found["models"]["m"]["cmd"].startswith("/usr/bin/env CUDA_VISIBLE_DEVICES=GPU-a vllm serve")
+        assert list(found["groups"]) == ["rack-1"]
+    groups = {name: group["members"] for name, group in swap(*slots)["groups"].items()}
+    assert groups == {"rack-1": ["m"], "n2": ["other", "c.0.x"]}
+    assert len(litellm(*slots)["model_list"]) == 3
+
+
 def test_llama_swap_only_asks_what_it_can_not_start():
     parts = [
         {"rank": rank, "node": f"n{rank}", "vm": {"name": f"v{rank}"}, "host": f"v{rank}", "gpu_indices": [0]}

@@ -85,6 +85,12 @@ def test_slots_from_files(given, tmp_path):
     assert slot["endpoint"] == "http://chat-0.gpu.example:8000"
 
 
+def test_without_virtual_machines_their_definitions_are_not_read(given, tmp_path):
+    (tmp_path / "vms.yml").write_text("vms: 3\n")
+    (slot,), _unused = given(bare_metal=True)
+    assert slot["endpoint"] == "http://n1:8000"
+
+
 def test_everything_that_is_wrong_is_told_at_once(given, tmp_path):
     (tmp_path / "plan.yml").write_text("version: 7\n")
     (tmp_path / "vms.yml").write_text("vms: 3\n")

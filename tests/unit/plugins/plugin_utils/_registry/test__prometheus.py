@@ -124,3 +124,11 @@ def test_hostile_names_stay_text():
         assert "\n" not in rule["expr"]
         assert "{{" not in rule["labels"]["model"].replace('{{"{{"}}', "")
         assert rule["annotations"]["summary"].startswith("{{ $labels.model }}: ")
+
+
+def test_a_slot_on_bare_metal_has_no_machine_as_a_label():
+    (slot,) = (one for one in fleet(["phi-4b"], bare_metal=True) if one["name"] == "first")
+    (target,) = make_targets([slot])
+    assert "vm" not in target["labels"]
+    assert target["labels"]["node"] == "phi-4b"
+    assert target["targets"] == ["phi-4b:8000"]

@@ -27,6 +27,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names
     SLOT_ID,
     SlotKey,
     group_names,
+    node_host,
     slot_ids,
     slug,
 )
@@ -45,7 +46,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "peers"))
-from slots import HOSTILE, KIND_NAMES, fleet
+from slots import HOSTILE, KIND_NAMES, apart, fleet
 
 SCHEMA = json.loads((Path(_schema.__file__).parent.parent / "_schemas/slot.json").read_text(encoding="utf-8"))
 
@@ -153,7 +154,9 @@ def test_a_slot_tells_where_it_is_and_what_it_serves():
     ]
     assert slot["slot"] == "chat.0.main"
     assert slot["vm"] == {"name": "chat-0"}
-    assert slot["gpus"] == [{"index": 0, "uuid": "GPU-a", "gpu_class": "l4", "memory_gb": 24, "compute_cap": 8.9}]
+    assert slot["gpus"] == [
+        {"index": 0, "uuid": "GPU-a", "vendor": "nvidia", "gpu_class": "l4", "memory_gb": 24, "compute_cap": 8.9}
+    ]
     assert slot["endpoint"] == "http://chat-0:8000"
     assert slot["model"] == "qwen3-8b"
     assert slot["profile"]["name"] == "l4"
@@ -318,6 +321,134 @@ def test_a_replica_on_one_node_has_no_list_of_nodes():
     (slot,) = slots_of(replicas=[replica()])
     assert "nodes" not in slot
     assert slot["vm"] == {"name": "qwen3-8b-0"}
+
+
+# --- on bare metal
+
+
+def test_on_bare_metal_the_node_is_the_machine():
+    vm = {"vmid": 9101, "name": "chat-0", "node": "n1", "config": {"ipconfig0": "ip=10.0.0.5/24"}}
+    (slot,) = slots_of(seat(), vms=[vm], bare_metal=True)
+    assert "vm" not in slot
+    assert slot["bare_metal"] is True
+    assert slot["endpoint"] == "http://n1:8000"
+    (slot,) = slots_of(seat())
+    assert "bare_metal" not in slot
+
+
+@pytest.mark.parametrize(
+    ("node", "host", "url"),
+    [
+        ("gpu-7", "gpu-7", "gpu-7.gpu.example"),
+        ("GPU7", "GPU7", "GPU7.gpu.example"),
+        ("gpu7.lan", "gpu7.lan", "gpu7.lan"),
+        ("10.0.0.7", "10.0.0.7", "10.0.0.7"),
+        ("fd00::7", "fd00::7", "[fd00::7]"),
+        ("[fd00::7]", "fd00-7", "fd00-7.gpu.example"),
+        ("fe80::1%eth0", "fe80-1-eth0", "fe80-1-eth0.gpu.example"),
+        ("10.0.0.700", "10-0-0-700", "10-0-0-700.gpu.example"),
+        ("rack.0x1f", "rack-0x1f", "rack-0x1f.gpu.example"),
+        ("rack_1", "rack-1", "rack-1.gpu.example"),
+        ("a..b", "a-b", "a-b.gpu.example"),
+        ("-a.b", "a-b", "a-b.gpu.example"),
+        ("a.lan\n", "a-lan", "a-lan.gpu.example"),
+        ("x" * 64 + ".lan", None, None),
+    ],
+)
+def test_the_host_of_a_node(node, host, url):
+    (slot,) = slots_of(seat(node=node), bare_metal=True, registry_domain="gpu.example")
+    assert slot["node"] == node
+    if host is None:
+        host = node_host(node)
+        assert len(host) == 63
+        assert "." not in host
+        url = f"{host}.gpu.example"
+    assert node_host(node) == host
+    assert slot["endpoint"] == f"http://{url}:8000"
+    jsonschema.Draft202012Validator(SCHEMA).validate(slot)
+
+
+def test_two_nodes_that_would_be_one_host_are_told():
+    seats = [seat(node="rack_1"), seat("b", node="Rack-1"), seat("c", node="rack_1"), seat("d", node="RACK_1")]
+    with pytest.raises(SlotError) as caught:
+        slots_of(*seats, bare_metal=True)
+    assert caught.value.errors == (
+        "plan: the nodes 'rack_1' and 'Rack-1' would both be reached as Rack-1; rename one of them",
+        "plan: the nodes 'rack_1' and 'RACK_1' would both be reached as rack-1; rename one of them",
+    )
+    assert len(slots_of(*seats)) == 4
+
+
+def test_a_node_whose_host_would_be_read_as_an_address_is_told():
+    with pytest.raises(
+        SlotError, match=r"plan: the node '_7' would be reached as 7, which is an address; set registry"
+    ):
+        slots_of(seat(node="_7", slots=("a", "b")), bare_metal=True)
+    (slot,) = slots_of(seat(node="7"), bare_metal=True, registry_domain="gpu.example")
+    assert slot["endpoint"] == "http://7.gpu.example:8000"
+
+
+def test_ports_are_one_of_a_kind_on_a_node():
+    seats = [seat(slots=("main", "b")), seat("embed", "tei", ("e",)), seat("other", slots=("x",)), seat("n", node="n2")]
+    known = catalog(role(), role("embed", "tei", ("e",)), role("other", slots=("x",)), role("n"))
+    found = slots_of(*seats, replicas=[replica(), replica(2, engine="sglang", replica=1)], known=known, bare_metal=True)
+    assert [slot["endpoint"] for slot in found] == [
+        "http://n1:8000",
+        "http://n1:8001",
+        "http://n1:3002",
+        "http://n1:8003",
+        "http://n2:8000",
+        "http://n1:8004",
+        "http://n1:30005",
+    ]
+
+
+def test_parts_of_replicas_meet_at_ports_that_are_free_on_all_their_nodes():
+    wide = [replica(2, replica=number) for number in range(2)]
+    apart = replica(2, replica=2)
+    for number, part in enumerate(apart["shards"], start=2):
+        part["node"] = f"n{number}"
+    far = replica(2, "tiny-1b", "sglang")
+    for part in far["shards"]:
+        part["node"] += "-far"
+    found = slots_of(replicas=[*wide, apart, far], bare_metal=True)
+    assert [slot["meet_port"] for slot in found] == [6379, 6380, 6381, 20000]
+    assert all("vm" not in part and part["host"] == part["node"] for slot in found for part in slot["shards"])
+    card = {"uuid": "GPU-a", "vendor": "nvidia", "gpu_class": "l4", "memory_gb": 24, "compute_cap": 8.9}
+    assert [part["gpus"] for part in found[0]["shards"]] == [[{"index": 2, **card}, {"index": 3, **card}]] * 2
+    (slot,) = slots_of(replicas=[replica(2)])
+    assert "meet_port" not in slot
+    assert "gpus" not in slot["shards"][0]
+
+
+def test_the_maker_of_a_card_of_the_catalogs_own_class_is_told():
+    own = {"name": "b70", "names": ["Intel B70"], "vendor": "intel", "memory_gb": 32}
+    known = catalog(role(), gpus=[own])
+    (slot,) = slots_of(seat(gpu={"gpu_class": "b70", "memory_gb": 32}), known=known)
+    assert slot["gpus"] == [{"index": 0, "vendor": "intel", "gpu_class": "b70", "memory_gb": 32}]
+    (slot,) = slots_of(seat(gpu={"gpu_class": "unheard-of"}))
+    assert slot["gpus"] == [{"index": 0, "gpu_class": "unheard-of"}]
+
+
+def test_a_plan_of_the_planner_without_machines():
+    card = {"index": 0, "name": "NVIDIA L40S", "memory_gb": 48, "compute_cap": 8.9, "gpu_class": "l40s"}
+    cards = [{**card, "index": number, "uuid": f"GPU-{number}"} for number in range(2)]
+    nodes = [{"name": name, "memory_gb": 256, "fabrics": ["ib"], "gpus": cards} for name in ("n1", "n2")]
+    wide = {
+        **SMALL,
+        "source": "a/b",
+        "scaling": {"min": 1},
+        "profiles": [{"name": "w", "gpu_class": "l40s", "pp": 2, "nodes": 2}],
+    }
+    known = catalog(role(), models=(CHAT, wide))
+    found = make_slots(plan(nodes, known.roles, known.models, passthrough=False), known, bare_metal=True)
+    assert [slot["slot"] for slot in found] == ["chat.0.main", "tiny-1b.0.tiny-1b"]
+    for slot in found:
+        jsonschema.Draft202012Validator(SCHEMA).validate(slot)
+        assert find_shape_errors(slot, "slot") == []
+    used = [(slot["node"], gpu["index"]) for slot in found if "shards" not in slot for gpu in slot["gpus"]]
+    used += [(part["node"], gpu["index"]) for part in found[1]["shards"] for gpu in part["gpus"]]
+    assert len(set(used)) == len(used) == 3
 
 
 def test_roles_without_a_card():
@@ -495,10 +626,12 @@ def test_slugs_stay_readable():
 # --- the schema
 
 
+@pytest.mark.parametrize("bare_metal", [False, True])
 @pytest.mark.parametrize("names", [HOSTILE, KIND_NAMES], ids=["hostile", "usual"])
-def test_every_document_is_what_the_schema_says(names):
+def test_every_document_is_what_the_schema_says(names, bare_metal):
     validator = jsonschema.Draft202012Validator(SCHEMA)
-    found = fleet(names)
+    names = apart(names) if bare_metal else names
+    found = fleet(names, bare_metal=bare_metal)
     assert len(found) == 3 * len(names)
     for slot in found:
         validator.validate(slot)
@@ -520,7 +653,15 @@ BROKEN = [None, True, -1, 1.5, "", "a\nb", "a b\0", [], [None], {}, {"x": 1}, "x
 
 def test_the_check_at_run_time_and_the_published_schema_agree():
     validator = jsonschema.Draft202012Validator(SCHEMA)
-    full = max(fleet(KIND_NAMES), key=lambda slot: len(json.dumps(slot)))
+    for bare_metal in (False, True):
+        full = max(fleet(KIND_NAMES, bare_metal=bare_metal), key=lambda slot: len(json.dumps(slot)))
+        _break_and_compare(full, validator)
+    assert find_shape_errors({**full, "vm": {"name": "a"}}, "slot") == [
+        "one of vm, bare_metal must be there, and only one"
+    ]
+
+
+def _break_and_compare(full, validator):
     count = 0
     for path in _paths(SCHEMA):
         for wrong in BROKEN:
