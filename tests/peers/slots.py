@@ -138,7 +138,7 @@ def fleet(names: t.Sequence[str] = HOSTILE, *, domain: str = "", bare_metal: boo
                 "rank": rank,
                 "node": f"{name}{rank}",
                 "gpu_indices": [0, 1],
-                "gpus": [dict(_CARD), dict(_CARD)],
+                "gpus": [dict(_CARD), {**_CARD, "uuid": "GPU-2"}],
                 "vm": f"{name}-0-{rank}",
             }
             for rank in range(profile.nodes)

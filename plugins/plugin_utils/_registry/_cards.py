@@ -47,9 +47,10 @@ def vendor_of(cards: Sequence[Mapping[str, t.Any]]) -> str | None:
 
 
 def device_ids(cards: Sequence[Mapping[str, t.Any]]) -> list[str]:
-    """Return how NVIDIA's software is told the cards: by UUID, or by index where one has none."""
+    """Return how NVIDIA's software is told the cards: by UUID, or by index where one has none of its own."""
     uuids = [str(card.get("uuid")) for card in cards]
-    return uuids if all(_UUID.fullmatch(uuid) for uuid in uuids) else _indices(cards)
+    is_known = len(set(uuids)) == len(uuids) and all(_UUID.fullmatch(uuid) for uuid in uuids)
+    return uuids if is_known else _indices(cards)
 
 
 def visible_cards(cards: Sequence[Mapping[str, t.Any]]) -> dict[str, str]:

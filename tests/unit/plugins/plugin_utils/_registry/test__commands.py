@@ -269,6 +269,7 @@ def two(first="GPU-b", second="GPU-c", **more):
         (two(gpu_class="l4"), NVIDIA),
         (two(), NVIDIA),
         (two(second="", gpu_class="l4"), BY_INDEX),
+        (two(second="GPU-b", gpu_class="l4"), BY_INDEX),
         (two("GPU-b,GPU-x", gpu_class="l4"), BY_INDEX),
         (two("$(id)", "`id`", gpu_class="l4"), BY_INDEX),
         (two(gpu_class="mi300x"), AMD),
