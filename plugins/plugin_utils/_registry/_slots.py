@@ -127,25 +127,32 @@ class Nodes:
     def __init__(self, domain: str, errors: list[str]) -> None:
         self._domain = domain.strip(".")
         self._errors = errors
+        self._hosts: dict[str, str] = {}
         self._node_of: dict[str, str] = {}
 
     def describe(self, node: str) -> str:
         """Return the host by which a node is reached; one that two nodes would have is a mistake."""
+        found = self._hosts.get(node)
+        if found is None:
+            found = self._hosts[node] = self._host(node)
+        return found
+
+    def _host(self, node: str) -> str:
         host = node_host(node)
         if is_address(host):
             host = f"[{host}]" if ":" in host else host
         elif self._domain and "." not in host:
             host = f"{host}.{self._domain}"
         elif ends_in_number(host):
-            self._tell(f"plan: the node {node!r} would be reached as {host}, which is an address; set registry_domain")
+            self._errors.append(
+                f"plan: the node {node!r} would be reached as {host}, which is an address; set registry_domain"
+            )
         other = self._node_of.setdefault(host.lower(), node)
         if other != node:
-            self._tell(f"plan: the nodes {other!r} and {node!r} would both be reached as {host}; rename one of them")
+            self._errors.append(
+                f"plan: the nodes {other!r} and {node!r} would both be reached as {host}; rename one of them"
+            )
         return host
-
-    def _tell(self, error: str) -> None:
-        if error not in self._errors:
-            self._errors.append(error)
 
 
 def static_address(config: t.Any) -> str | None:
