@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import re
 import signal
@@ -134,7 +135,7 @@ def kill(directory, part):
     directory.mkdir()
     sim = make_fleet(directory, 2, 2, 2)
     calls = 4 + 3 * 6
-    at = max(1, round(part * calls))
+    at = math.ceil(part * calls)
     run = subprocess.Popen(
         command("provision"),
         cwd=directory,
