@@ -20,11 +20,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action imp
     FileAction,
     Made,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
-    InputError,
-    find_changes,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import read_fleet
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observed import (
     count_states,
     dump_observed,

@@ -16,11 +16,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action imp
     FileAction,
     Made,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
     read_fleet,
     read_plan,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._losses import ask_losses
 
 

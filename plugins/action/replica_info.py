@@ -21,10 +21,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge i
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
-    examine_directories,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import ERROR
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import read_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observed import (
     questions,
     with_catalog,
@@ -60,8 +59,8 @@ class ActionModule(ActionBase):
         if YAML_IMPORT_ERROR:
             result.update(failed=True, msg=missing_required_lib("PyYAML"))
             return result
-        examined = examine_directories(catalog_directories(options.pop("catalog")))
-        errors = [str(problem) for problem in examined.problems if problem.severity == ERROR]
+        errors: list[str] = []
+        catalog, _unused = read_catalog(catalog_directories(options.pop("catalog")), errors)
         slots, previous = _given(options, errors)
         if errors:
             result.update(failed=True, errors=errors)
@@ -77,7 +76,7 @@ class ActionModule(ActionBase):
         answer.pop("invocation", None)
         result.update(answer)
         if not result.get("failed"):
-            result["replicas"] = with_catalog(result["replicas"], examined.catalog)
+            result["replicas"] = with_catalog(result["replicas"], catalog)
         return result
 
 

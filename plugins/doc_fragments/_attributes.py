@@ -61,6 +61,22 @@ attributes:
     description: Can be run in the background with the C(async) keyword.
 """
 
+    # For actions from files to files on the controller.
+    FILE_ACTION = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  action:
+    support: full
+  async:
+    support: none
+"""
+
     PLATFORM = r"""
 options: {}
 attributes:

@@ -72,7 +72,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._hosts import (
     make_groups,
     make_hosts,

@@ -74,17 +74,7 @@ extends_documentation_fragment:
   - knaster.inventory._fleet
   - knaster.inventory._attributes
   - knaster.inventory._attributes.action
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
-  action:
-    support: full
-  async:
-    support: none
+  - knaster.inventory._attributes.file_action
 seealso:
   - plugin: knaster.inventory.fleet_summary
     plugin_type: filter

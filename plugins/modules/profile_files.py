@@ -40,17 +40,7 @@ options:
 extends_documentation_fragment:
   - knaster.inventory._attributes
   - knaster.inventory._attributes.action
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
-  action:
-    support: full
-  async:
-    support: none
+  - knaster.inventory._attributes.file_action
 """
 
 EXAMPLES = r"""

@@ -96,17 +96,7 @@ extends_documentation_fragment:
   - knaster.inventory._fleet
   - knaster.inventory._attributes
   - knaster.inventory._attributes.action
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
-  action:
-    support: full
-  async:
-    support: none
+  - knaster.inventory._attributes.file_action
 seealso:
   - plugin: knaster.inventory.vm_definitions
     plugin_type: filter

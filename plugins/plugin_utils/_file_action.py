@@ -18,7 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
     YAML_IMPORT_ERROR,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,16 +16,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 if t.TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
-
-
-class InputError(Exception):
-    """What files are made from can not be used; ``errors`` has one text for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
 
 
 def file_stem(name: str) -> str:

@@ -68,10 +68,20 @@ def read_fleet(profiles: Path, hosts: Sequence[str], catalog: Sequence[str]) -> 
     except ProfileFileError as exc:
         errors += exc.errors
         nodes = exc.profiles
-    examined = examine_directories(catalog, nodes=nodes)
+    found, warnings = read_catalog(catalog, errors, nodes=nodes)
+    return FleetFiles(nodes=nodes, catalog=found, errors=errors, warnings=warnings)
+
+
+def read_catalog(
+    directories: Sequence[str], errors: list[str], *, nodes: Sequence[t.Any] = ()
+) -> tuple[Catalog, tuple[str, ...]]:
+    """Read the catalog of directories, and what in it is only worth a look. What is wrong is added to the errors.
+
+    :param nodes: profiles to hold the catalog against
+    """
+    examined = examine_directories(directories, nodes=nodes)
     errors += [str(problem) for problem in examined.problems if problem.severity == ERROR]
-    warnings = tuple(str(problem) for problem in examined.problems if problem.severity != ERROR)
-    return FleetFiles(nodes=nodes, catalog=examined.catalog, errors=errors, warnings=warnings)
+    return examined.catalog, tuple(str(problem) for problem in examined.problems if problem.severity != ERROR)
 
 
 def read_plan(path: Path, errors: list[str], *, required: bool = True) -> dict[str, t.Any] | None:

@@ -13,15 +13,13 @@ import json
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
-    InputError,
-    find_changes,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
     previous_path,
     read_fleet,
     read_plan,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._losses import ask_losses
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observed import (
     read_observed,
@@ -34,7 +32,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._report._fitting
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report._page import render_report
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._inputs import (
-    SummaryError,
     find_input_errors,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._metrics import (
@@ -99,10 +96,7 @@ def make_fleet_report(
     replicas = _read_replicas(sources, errors)
     if errors or plan is None:
         raise InputError([*errors, *find_input_errors(fleet.nodes, plan, None)])
-    try:
-        summary = summarise(fleet.nodes, plan, replicas, fleet.catalog)
-    except SummaryError as exc:
-        raise InputError(exc.errors) from exc
+    summary = summarise(fleet.nodes, plan, replicas, fleet.catalog)
     texts: dict[Path, str] = {}
     if targets.summary is not None:
         texts[targets.summary] = json.dumps(summary, indent=1) + "\n"

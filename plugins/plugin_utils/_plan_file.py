@@ -17,19 +17,13 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text i
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
-    InputError,
-    read_text,
-    write_text,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import read_text, write_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
     previous_path,
     read_fleet,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._diff import diff_plans
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
-    ProfileError,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
     find_option_errors,
 )
@@ -91,20 +85,17 @@ def make_plan_file(
             errors.append(f"{path}: {exc}; mend the file, or plan afresh without it")
     if errors:
         raise InputError(fleet.all_errors())
-    try:
-        document = plan(
-            nodes,
-            found.roles,
-            found.models,
-            previous,
-            moves=moves,
-            rebalance=rebalance,
-            rescue=rescue,
-            passthrough=passthrough,
-            engines=found.engines,
-        )
-    except ProfileError as exc:
-        raise InputError(exc.errors) from exc
+    document = plan(
+        nodes,
+        found.roles,
+        found.models,
+        previous,
+        moves=moves,
+        rebalance=rebalance,
+        rescue=rescue,
+        passthrough=passthrough,
+        engines=found.engines,
+    )
     text = dump_document({key: value for key, value in document.items() if key != _NOT_WRITTEN})
     lines = [] if previous is None else diff_plans(document, previous)["lines"]
     return PlanFile(

@@ -15,11 +15,8 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
-    InputError,
-    file_stem,
-    read_text,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import file_stem, read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -27,6 +27,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._gpu_models impo
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_models import (
     gpu_class as gpu_class_of,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._natural import (
     natural_key,
 )
@@ -75,12 +76,8 @@ _VENDOR_WORDS = (
 )
 
 
-class ProfileError(ValueError):
+class ProfileError(InputError):
     """Profiles that can not be planned with; ``errors`` has one sentence for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._names import (
     CONFIG_ID,
     DEFAULT_PREFIX,
@@ -46,12 +47,8 @@ _ROOT_ONLY = frozenset(("affinity", "args", "hookscript", "hugepages", "keephuge
 _NUMBERED = re.compile(r"(?:hostpci|ipconfig|unused)[0-9]+")
 
 
-class SettingsError(ValueError):
+class SettingsError(InputError):
     """Settings that can not be used; ``errors`` has one text for each."""
-
-    def __init__(self, errors: list[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

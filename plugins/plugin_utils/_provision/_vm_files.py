@@ -20,15 +20,12 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text i
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
-    InputError,
-    find_changes,
-    read_text,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import find_changes, read_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
     read_fleet,
     read_plan,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._commands import (
     render_commands,
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._engines import (
     NoCommandError,
     engine_commands,
@@ -23,7 +24,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._quote
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
 LITELLM = "litellm"
 LLAMA_SWAP = "llama-swap"
@@ -47,12 +48,8 @@ _MAX_NAME = 128
 _MAX_DESCRIPTION = 1024
 
 
-class GatewayError(ValueError):
+class GatewayError(InputError):
     """A configuration that can not be made; ``errors`` has one text for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
 
 
 def make_gateway(

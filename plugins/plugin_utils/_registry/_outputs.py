@@ -16,21 +16,15 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import Catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    examine_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._values import ENV_NAME
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import (
     DocumentError,
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
-    FileChange,
-    InputError,
-    read_text,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import FileChange, read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import read_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
     find_plan_errors,
 )
@@ -120,10 +114,8 @@ def read_slots(
     found = Catalog()
     warnings: list[str] = []
     if catalog:
-        examined = examine_directories(catalog)
-        found = examined.catalog
-        errors += [str(problem) for problem in examined.problems if problem.severity == ERROR]
-        warnings = [str(problem) for problem in examined.problems if problem.severity != ERROR]
+        found, worth = read_catalog(catalog, errors)
+        warnings = list(worth)
     if errors:
         raise InputError(errors)
     try:

@@ -18,6 +18,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._gpus i
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._rules import is_simulated
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._views import Names
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._names import dns_label
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._engines import MEET_PORTS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names import (
@@ -70,12 +71,8 @@ MODEL_FIELDS = (
 )
 
 
-class SlotError(ValueError):
+class SlotError(InputError):
     """Slots that can not be told; ``errors`` has one text for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
 
 
 class _Place(t.NamedTuple):

@@ -17,6 +17,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check 
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import Catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
     NODE_STATES,
     UNREACHABLE,
@@ -27,7 +28,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._opti
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 CARD_STATES = ("used", "unhealthy", "free", "foreign", "unknown")
 # What is asked of an observed replica: the type of each key that is there, None being "not known".
@@ -58,12 +59,8 @@ _FABRIC = ("nodes", "nodes_with_weights", "models_present", "largest_free_block"
 _SHOWN = 60
 
 
-class SummaryError(ValueError):
+class SummaryError(InputError):
     """What can not be summed up; ``errors`` has one sentence for each thing that is wrong."""
-
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
 
 
 def with_known_states(nodes: t.Any) -> t.Any:

@@ -11,15 +11,13 @@ import subprocess
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
-    InputError,
-    find_changes,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_report import (
     Sources,
     Targets,
     make_fleet_report,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observed import dump_observed
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plan_file import (
     make_plan_file,

@@ -10,8 +10,8 @@ import json
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import previous_path, read_fleet, read_plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._losses import (
     ask_losses,
     nodes_to_ask,

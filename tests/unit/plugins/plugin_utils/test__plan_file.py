@@ -9,11 +9,8 @@ import json
 
 import pytest
 import yaml
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import (
-    FileChange,
-    InputError,
-    find_changes,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._files import FileChange, find_changes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._plan_file import (
     make_plan_file,
     write_plan_file,

@@ -10,7 +10,7 @@ import json
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document, load_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import Allowed
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._vm_files import make_vm_files

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
     Where,
     load_slots,
