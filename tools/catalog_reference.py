@@ -15,7 +15,7 @@ import typing as t
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMAS = ROOT / "plugins" / "plugin_utils" / "_schemas"
+SCHEMAS = ROOT / "plugins" / "plugin_utils" / "_documents/schemas"
 PAGE = ROOT / "docs" / "docsite" / "rst" / "catalog_reference.rst"
 
 # The parts of the language: the heading, the schema, and the way to the part in it.

@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .venv/bin/python -c '
-from ansible_collections.knaster.inventory.plugins.module_utils._gather import build_script
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import build_script
 print(build_script())' |
   # 2016: the worker is a text on purpose. 2030, 2031: a device is printed in a subshell on purpose. 2086: the fields of a
   # stat line are to be split. 2329: a function is called from a trap or by name only.

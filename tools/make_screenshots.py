@@ -18,14 +18,17 @@ from pathlib import Path
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.vars.manager import VariableManager
-from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import profile_from_outputs, read_outputs
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import examine_directories
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._what_if import what_if_lost
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report._fitting import fitting_by_card
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report._page import render_report
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._summary import summarise
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
+    profile_from_outputs,
+    read_outputs,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
+from ansible_collections.knaster.inventory.plugins.plugin_utils._report.fitting import fitting_by_card
+from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "docsite" / "rst" / "images"

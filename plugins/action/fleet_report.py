@@ -8,16 +8,14 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
     absolute,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_report import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.report import (
     Sources,
     Targets,
     make_fleet_report,

@@ -11,15 +11,15 @@ import typing as t
 from pathlib import Path
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.knaster.inventory.plugins.module_utils._gather import (
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
+    NODE_ARGUMENT_SPEC,
+    profile_from_outputs,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import (
     GatherError,
     Output,
     build_script,
     read_answer,
-)
-from ansible_collections.knaster.inventory.plugins.module_utils._node_profile import (
-    NODE_ARGUMENT_SPEC,
-    profile_from_outputs,
 )
 
 

@@ -8,22 +8,20 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.module_utils._replicas import (
+from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observe import (
     ASKING_ARGUMENT_SPEC,
     find_asking_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import find_changes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import read_fleet
-from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observed import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import DRAINING
+from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import (
     count_states,
     dump_observed,
     format_observed,
@@ -31,15 +29,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observ
     read_observed,
     with_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import DRAINING
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
-    load_slots,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_fleet
 
 if t.TYPE_CHECKING:
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
-        Catalog,
-    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 
 
 class ActionModule(FileAction):

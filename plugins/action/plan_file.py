@@ -8,16 +8,14 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import find_changes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plan_file import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.plan import (
     make_plan_file,
     write_plan_file,
 )

@@ -8,20 +8,18 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import (
     read_fleet,
     read_plan,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._losses import ask_losses
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.losses import ask_losses
 
 
 class ActionModule(FileAction):

@@ -8,12 +8,12 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FileAction,
     Made,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import find_changes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._profile_files import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
     dump_profile,
     load_profiles,
     profile_path,

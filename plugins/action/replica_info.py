@@ -11,28 +11,22 @@ from pathlib import Path
 
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.action import ActionBase
-from ansible_collections.knaster.inventory.plugins.module_utils._replicas import (
+from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observe import (
     ASKING_ARGUMENT_SPEC,
     find_asking_errors,
     find_slot_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    YAML_IMPORT_ERROR,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_files import read_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._input_error import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._observe._observed import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import (
     questions,
     with_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import load_slots
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._inputs import (
-    find_replica_errors,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog
 
 ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "slots": {"type": "list", "elements": "dict"},

@@ -9,16 +9,14 @@ import contextlib
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FileAction,
     Made,
     absolute,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     Outputs,
     Where,
     make_outputs,

@@ -8,29 +8,25 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._file_action import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
     absolute,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import (
-    Allowed,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._state import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import (
     Cluster,
     read_state,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._table import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.table import (
     format_findings,
     format_machines,
     format_steps,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._vm_files import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import (
     VmFiles,
     make_vm_files,
 )

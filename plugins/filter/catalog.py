@@ -9,18 +9,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    YAML_IMPORT_ERROR,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._report import (
-    list_problems,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import (
-    to_plain,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.report import list_problems
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,21 +8,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
-    check_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
-    CatalogError,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._table import (
-    format_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
-    ProfileError,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import (
-    to_plain,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.table import format_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import ProfileError
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable

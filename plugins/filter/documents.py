@@ -9,12 +9,12 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
     DocumentError,
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
 
 
 def to_document(document: t.Any) -> str:

@@ -8,33 +8,21 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
-    check_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
-    CatalogError,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._diff import (
-    diff_plans,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
     ProfileError,
     find_node_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import (
     find_option_errors,
     find_plan_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import (
-    plan,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._table import (
-    format_plan,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._what_if import (
-    what_if_lost,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.table import format_plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,25 +8,19 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
-    find_plan_errors,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._definitions import (
-    make_definitions,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._inputs import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
     find_input_errors,
     previous_vms,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._settings import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
     Settings,
     SettingsError,
     read_settings,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._table import (
-    format_results,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.table import format_results
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,34 +8,26 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
-    check_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
-    CatalogError,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._options import (
-    find_plan_errors,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._commands import (
-    command_documents,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._gateways import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import command_documents
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import (
     GatewayError,
     make_gateway,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     find_document_errors,
     find_option_errors,
     vm_definitions_of,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._prometheus import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.prometheus import (
     find_window_errors,
     make_rules,
     make_targets,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._slots import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import (
     SlotError,
     make_slots,
 )

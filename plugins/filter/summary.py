@@ -8,21 +8,17 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import Catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._inputs import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import (
     SummaryError,
     find_input_errors,
     find_summary_errors,
     read_catalog_lists,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._metrics import (
-    format_metrics,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._summary import summarise
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._table import (
-    format_summary,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.metrics import format_metrics
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.table import format_summary
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -97,19 +97,13 @@ import typing as t
 from ansible.errors import AnsibleLookupError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._edge import (
-    catalog_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import (
     YAML_IMPORT_ERROR,
     read_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import (
-    plain_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
-    CatalogError,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 
 
 class LookupModule(LookupBase):

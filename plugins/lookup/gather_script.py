@@ -47,7 +47,7 @@ import typing as t
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.knaster.inventory.plugins.module_utils._gather import build_script
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import build_script
 
 
 class LookupModule(LookupBase):

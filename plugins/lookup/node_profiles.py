@@ -56,7 +56,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.knaster.inventory.plugins.plugin_utils._profile_files import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
     ProfileFileError,
     load_profiles,
 )

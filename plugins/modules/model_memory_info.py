@@ -199,14 +199,14 @@ per_card:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.knaster.inventory.plugins.module_utils._hub_http import Hub, Limits, SourceError
-from ansible_collections.knaster.inventory.plugins.module_utils._model_memory import memory_facts, per_card
-from ansible_collections.knaster.inventory.plugins.module_utils._model_source import (
+from ansible_collections.knaster.inventory.plugins.module_utils._http import Hub, Limits, SourceError
+from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry import memory_facts, per_card
+from ansible_collections.knaster.inventory.plugins.module_utils._models.headers import read_weights
+from ansible_collections.knaster.inventory.plugins.module_utils._models.sources import (
     explain_error,
     find_local_weights,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._weight_files import read_weights
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 
 def main() -> None:

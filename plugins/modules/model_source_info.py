@@ -206,14 +206,14 @@ sources:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.knaster.inventory.plugins.module_utils._hub_http import (
+from ansible_collections.knaster.inventory.plugins.module_utils._http import (
     DEFAULT_ENDPOINT,
     Hub,
     Limits,
     SourceError,
     shown_address,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._model_source import (
+from ansible_collections.knaster.inventory.plugins.module_utils._models.sources import (
     check_sources,
     failed_sources,
     find_token,

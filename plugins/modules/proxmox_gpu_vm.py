@@ -283,10 +283,10 @@ errors:
   sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import PveError
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_module import fail, make_client, make_module
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
     DefinitionError,
     absent_definition,
     definition,

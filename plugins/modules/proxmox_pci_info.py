@@ -174,9 +174,9 @@ errors:
   sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import PveError
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_cluster import read_pci
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_pci
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
 
 
 def main() -> None:

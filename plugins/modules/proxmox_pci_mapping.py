@@ -156,9 +156,9 @@ errors:
   sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import PveError
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_module import fail, make_client, make_module
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_pci import ensure_mapping, mapping_wanted
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import ensure_mapping, mapping_wanted
 
 
 def main() -> None:

@@ -224,7 +224,7 @@ empty:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.knaster.inventory.plugins.module_utils._replicas import (
+from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observe import (
     ASKING_ARGUMENT_SPEC,
     asking_of,
     find_asking_errors,

@@ -16,9 +16,7 @@ from __future__ import annotations
 import typing as t
 
 if t.TYPE_CHECKING:
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
-        MemoryFacts,
-    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import MemoryFacts
 
 GIB = 1024**3
 

@@ -18,9 +18,7 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    read_catalog,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
 
 TARGET = 2.5
 MODELS = 500

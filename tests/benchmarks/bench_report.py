@@ -19,12 +19,12 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._what_if import what_if_lost
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report._fitting import fitting_by_card
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report._page import render_report
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._summary import summarise
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
+from ansible_collections.knaster.inventory.plugins.plugin_utils._report.fitting import fitting_by_card
+from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from chromium import Chromium, find_chromium

@@ -21,7 +21,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 
 BIN = Path(sys.executable).parent
 TARGET = 500

@@ -21,18 +21,18 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.module_utils._replicas import Asking, observe
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._document_text import dump_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet_report import (
+from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observe import Asking, observe
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan as make_plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.metrics import format_metrics
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.table import format_summary
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.report import (
     Sources,
     Targets,
     make_fleet_report,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan as make_plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._metrics import format_metrics
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._summary import summarise
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._table import format_summary
 from ansible_collections.knaster.inventory.tests.peers import engines
 from ansible_collections.knaster.inventory.tests.peers.fleet import fleet
 

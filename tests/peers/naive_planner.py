@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._engines import BUILTIN_ENGINES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 
 
 def natural(name):

@@ -14,7 +14,7 @@ import json
 import tempfile
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import Pve, Settings
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, Settings
 from ansible_collections.knaster.inventory.tests.peers.pve_sim import SCHEMA, PveSim
 
 pytest.importorskip("proxmoxer")

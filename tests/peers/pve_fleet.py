@@ -16,17 +16,17 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_client import Pve, Settings
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_cluster import read_cluster, read_pci
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_pci import ensure_mapping, mapping_wanted
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_vm import absent_definition, definition
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._preflight import Allowed
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._run import prepare
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._settings import read_settings
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision._state import read_state
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, Settings
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_cluster, read_pci
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import ensure_mapping, mapping_wanted
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import absent_definition, definition
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import prepare
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import read_settings
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import read_state
 
 sys.path.insert(0, str(Path(__file__).parent))
 

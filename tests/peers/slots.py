@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
     Catalog,
     Model,
     Needs,
@@ -21,11 +21,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._docume
     Scaling,
     Slot,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._names import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import (
     ends_in_number,
     node_host,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._slots import make_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import make_slots
 
 HOSTILE = (
     "../../etc/x",

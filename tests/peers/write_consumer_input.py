@@ -17,12 +17,12 @@ import json
 import sys
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._files import write_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._commands import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import write_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import (
     command_documents,
     folder,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     Where,
     make_outputs,
     read_slots,

@@ -13,23 +13,15 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import _check
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import (
     check_catalog,
     examine_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._drift import (
-    fingerprint,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    examine_directories,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._plain import (
-    plain_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
-    CatalogError,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import fingerprint
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,11 +42,11 @@ FIELDS = sorted(
     {
         field
         for fields in (
-            _check.MODEL_FIELDS,
-            _check.PROFILE_FIELDS,
-            _check.SCALING_FIELDS,
-            _check.ROLE_FIELDS,
-            _check.NEEDS_FIELDS,
+            check.MODEL_FIELDS,
+            check.PROFILE_FIELDS,
+            check.SCALING_FIELDS,
+            check.ROLE_FIELDS,
+            check.NEEDS_FIELDS,
         )
         for field in fields
     }
@@ -75,12 +67,12 @@ NAMES = st.sampled_from(["a", "b", "c", "chat"])
 ENGINES = st.sampled_from(["vllm", "llamacpp", "tei", "sim"])
 SMALL = st.integers(1, 8)
 PROFILE = record(
-    _check.PROFILE_FIELDS,
+    check.PROFILE_FIELDS,
     name=NAMES, engine=ENGINES, gpu_class=st.sampled_from(["l4", "rtx-4090"]), tp=SMALL, pp=SMALL, nodes=SMALL,
     args=st.lists(WORDS, max_size=4), priority=SMALL, weight=SMALL,
 )  # fmt: skip
 MODEL = record(
-    _check.MODEL_FIELDS,
+    check.MODEL_FIELDS,
     name=NAMES, kind=st.sampled_from(["llm", "embedding"]), engines=st.lists(ENGINES, max_size=3), vram_gb=st.integers(0, 90),
     min_cc=st.sampled_from([0, 7.5, 8.9, "12.0"]), aliases=st.lists(NAMES, max_size=2), fallbacks=st.lists(NAMES, max_size=2),
     source=st.just("org/a"), profiles=st.lists(PROFILE, max_size=3),
@@ -89,8 +81,8 @@ MODEL = record(
     context=st.integers(0, 9999), context_length=st.integers(0, 9999),
 )  # fmt: skip
 ROLE = record(
-    _check.ROLE_FIELDS,
-    name=NAMES, needs=record(_check.NEEDS_FIELDS, engine=ENGINES, gpu=st.booleans(), min_vram_gb=SMALL), colocate=st.just("g"),
+    check.ROLE_FIELDS,
+    name=NAMES, needs=record(check.NEEDS_FIELDS, engine=ENGINES, gpu=st.booleans(), min_vram_gb=SMALL), colocate=st.just("g"),
     slots=st.one_of(st.integers(0, 3), st.lists(st.one_of(NAMES, st.fixed_dictionaries({"name": NAMES, "model": NAMES})), max_size=3)),
 )  # fmt: skip
 SECTIONS = st.fixed_dictionaries(

@@ -35,8 +35,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers import 
     sysfs_pci,
     xpu_smi,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card as VendorCard
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card as VendorCard
 from ansible_collections.knaster.inventory.tests.peers.weights import gguf_header
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

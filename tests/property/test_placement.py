@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import json
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

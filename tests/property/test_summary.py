@@ -12,16 +12,18 @@ from collections import Counter
 from pathlib import Path
 
 import jsonschema
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan as make_plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary import _summary
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._metrics import format_metrics
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary._table import format_summary
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan as make_plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary import summary as summary_module
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.metrics import format_metrics
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.table import format_summary
 from ansible_collections.knaster.inventory.tests.peers.fleet import fleet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SCHEMA = json.loads((Path(_summary.__file__).parent.parent / "_schemas/summary.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    (Path(summary_module.__file__).parent.parent / "_documents/schemas/summary.json").read_text(encoding="utf-8")
+)
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 STATES = ("used", "unhealthy", "free", "foreign", "unknown")
 NODE_STATES = ("ready", "cordoned", "draining", "unreachable")
@@ -72,7 +74,7 @@ def test_totals_add_up(seed, count, busy, seen):
     found = check_catalog(made["models"], made["roles"]).catalog
     plan = make_plan(made["nodes"], found.roles, found.models)
     replicas = [{"id": str(at), **one} for at, one in enumerate(seen)]
-    summary = _summary.summarise(made["nodes"], plan, replicas, found)
+    summary = summary_module.summarise(made["nodes"], plan, replicas, found)
     VALIDATOR.validate(summary)
     add_up(summary, made["nodes"], plan["ledger"])
     assert sum(summary["replicas"].values()) == len(replicas)
@@ -88,9 +90,11 @@ def test_totals_add_up(seed, count, busy, seen):
         }
         for gpu_class, block in fabric["classes"].items():
             assert block == blocks_of(made["nodes"], plan["ledger"], name, gpu_class)
-    without = _summary.summarise(made["nodes"], {key: plan[key] for key in plan if key != "ledger"}, replicas, found)
+    without = summary_module.summarise(
+        made["nodes"], {key: plan[key] for key in plan if key != "ledger"}, replicas, found
+    )
     assert without == summary
-    again = _summary.summarise(made["nodes"][::-1], plan, replicas[::-1], found)
+    again = summary_module.summarise(made["nodes"][::-1], plan, replicas[::-1], found)
     assert json.dumps(again) == json.dumps(summary)
     assert format_summary(summary, made["nodes"], plan, found)
     assert format_metrics(summary)
@@ -101,6 +105,6 @@ def test_a_plan_of_an_older_fleet():
     found = check_catalog(made["models"], made["roles"]).catalog
     plan = make_plan(made["nodes"], found.roles, found.models)
     fewer = made["nodes"][3:]
-    summary = _summary.summarise(fewer, plan, [], found)
+    summary = summary_module.summarise(fewer, plan, [], found)
     add_up(summary, fewer, plan["ledger"])
     assert "plan_outdated" in {one["code"] for one in summary["attention"]}

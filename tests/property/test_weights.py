@@ -11,15 +11,15 @@ import contextlib
 import json
 import struct
 
-from ansible_collections.knaster.inventory.plugins.module_utils._model_memory import (
+from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry import (
     geometry_of_config,
     geometry_of_gguf,
     memory_facts,
     per_card,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import gguf, safetensors
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._weights import (
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import (
     holds,
     judge_weights,
     parse_listing,

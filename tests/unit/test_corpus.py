@@ -23,7 +23,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers import 
     sysfs_pci,
     xpu_smi,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(os.environ.get("KNASTER_CORPUS") or ROOT.parent / "shared" / "corpus")

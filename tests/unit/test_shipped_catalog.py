@@ -13,23 +13,23 @@ import re
 from collections import Counter
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils import _gpu_models
-from ansible_collections.knaster.inventory.plugins.module_utils._model_source import parse_source
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import read_catalog
+from ansible_collections.knaster.inventory.plugins.module_utils import _gpu_table
+from ansible_collections.knaster.inventory.plugins.module_utils._models.sources import parse_source
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Shape
 from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import need_gib, usable_gib
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._fit import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
     ask_of_profile,
     card_refusal,
     models_fitting,
     models_fitting_cpu,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import Shape
 
 CATALOG = pathlib.Path(__file__).parents[2] / "catalog"
 READ = read_catalog([str(CATALOG)])
 MODELS = READ.catalog.models
 ENGINES = READ.catalog.engines
-CARDS = {card.gpu_class: card for card in _gpu_models.models()}
+CARDS = {card.gpu_class: card for card in _gpu_table.models()}
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 
 # The warnings that are meant, with the model that each is about and why it is shipped all the same.

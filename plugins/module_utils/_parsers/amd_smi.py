@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers import _vendor_card
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers import vendor_gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
 
 _SOURCE = "amd-smi"
 
@@ -33,18 +33,18 @@ Section = t.Mapping[str, t.Any]
 def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[Card]:
     """Return the cards of an output.
 
-    :raises ParseError: with the codes of ``_vendor_card.failure``, ``not_json`` for JSON that is cut short
+    :raises ParseError: with the codes of ``vendor_gpu.failure``, ``not_json`` for JSON that is cut short
     """
     if re.search(r"^GPU:", stdout, re.MULTILINE):
         entries: t.Any = _read_text(stdout) or None
     else:
-        entries = _vendor_card.load_json(stdout, _SOURCE, stderr=stderr, rc=rc)
+        entries = vendor_gpu.load_json(stdout, _SOURCE, stderr=stderr, rc=rc)
         if isinstance(entries, dict):
             entries = entries.get("gpu_data", [entries])
     cards = [_card(entry) for entry in entries] if isinstance(entries, list) else []
-    found = _vendor_card.once_each(card for card in cards if card)
+    found = vendor_gpu.once_each(card for card in cards if card)
     if not found:
-        raise _vendor_card.failure(
+        raise vendor_gpu.failure(
             _SOURCE, stdout, stderr=stderr, rc=rc, code="no_devices" if entries == [] else "unparsable_rows"
         )
     return found
@@ -79,21 +79,21 @@ def _read_text(text: str) -> t.List[t.Dict[str, t.Any]]:
 def _card(entry: t.Any) -> t.Optional[Card]:
     if not isinstance(entry, dict):
         return None
-    number = _vendor_card.index(entry.get("gpu"))
+    number = vendor_gpu.index(entry.get("gpu"))
     asic, bus, driver, vram = (_section(entry, key) for key in ("asic", "bus", "driver", "vram"))
     partition = _section(entry, "partition")
     if number is None or not (asic or bus or driver or vram):
         return None
     return Card(
         index=number,
-        name=_vendor_card.product(asic.get("market_name")),
+        name=vendor_gpu.product(asic.get("market_name")),
         memory_mib=_memory_mib(vram),
-        driver=_vendor_card.word(_first(driver, "version", "driver_version")),
-        uuid=_vendor_card.identity(asic.get("asic_serial")),
-        pci_address=_vendor_card.address(bus.get("bdf")),
-        device_id=_vendor_card.device_id(asic.get("device_id")),
-        gfx=_vendor_card.architecture(asic.get("target_graphics_version")),
-        partition=_vendor_card.partition_mode(_first(partition, "accelerator_partition", "compute_partition")),
+        driver=vendor_gpu.word(_first(driver, "version", "driver_version")),
+        uuid=vendor_gpu.identity(asic.get("asic_serial")),
+        pci_address=vendor_gpu.address(bus.get("bdf")),
+        device_id=vendor_gpu.device_id(asic.get("device_id")),
+        gfx=vendor_gpu.architecture(asic.get("target_graphics_version")),
+        partition=vendor_gpu.partition_mode(_first(partition, "accelerator_partition", "compute_partition")),
     )
 
 

@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 # Keys that name the processor, best first. "model" and "Model" are a number or the board and never its name.
 _MODEL_KEYS = ("model name", "Model Name", "cpu model", "uarch", "cpu", "Processor", "cpu type", "CPU", "family")

@@ -16,7 +16,7 @@ import struct
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 MAX_HEADER_BYTES = 128 * 1024 * 1024
 

@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 # The kernel prints "kB" and means KiB. Very old ones print a table in bytes first, whose rows ("Mem:") are not these.
 _LINE = re.compile(r"^\s*(?P<key>[A-Za-z][\w()]*):\s*(?P<value>[0-9]{1,18})(?:\s*kB)?\s*$", re.MULTILINE | re.ASCII)

@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 # Types whose content is the same on every machine that mounts them. What is not named here counts as local: a filer
 # taken for a local disk costs one copy, a local disk taken for a filer would make every node believe it has the files.

@@ -19,7 +19,7 @@ import re
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 COLUMNS = ("index", "name", "memory.total", "compute_cap", "driver_version")
 IDENTITY_COLUMNS = ("index", "uuid", "pci.bus_id", "mig.mode.current", "memory.reserved")

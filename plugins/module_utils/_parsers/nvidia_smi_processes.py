@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import nvidia_smi
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 _ROW = re.compile(r"^(?P<uuid>GPU-[0-9A-Za-z-]{4,64})\s*,\s*(?P<pid>[0-9]{1,10})\s*(?:,\s*(?P<name>.*))?$", re.ASCII)
 _LONGEST_NAME = 100

@@ -30,7 +30,7 @@ import typing as t
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 VM, CONTAINER = "vm", "container"
 

@@ -18,8 +18,8 @@ import csv
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers import _vendor_card
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers import vendor_gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
 
 _SOURCE = "rocm-smi"
 
@@ -45,21 +45,21 @@ Values = t.Dict[str, t.Any]
 def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[Card]:
     """Return the cards of an output.
 
-    :raises ParseError: with the codes of ``_vendor_card.failure``, ``not_json`` for JSON that is cut short
+    :raises ParseError: with the codes of ``vendor_gpu.failure``, ``not_json`` for JSON that is cut short
     """
     if re.search(r"^GPU\[[0-9]", stdout, re.MULTILINE):
         cards, driver = _read_text(stdout)
     elif _CSV_HEADER.search(stdout):
         cards, driver = _read_csv(stdout), None
     else:
-        cards, driver = _read_json(_vendor_card.load_json(stdout, _SOURCE, stderr=stderr, rc=rc))
-    found = _vendor_card.once_each(
+        cards, driver = _read_json(vendor_gpu.load_json(stdout, _SOURCE, stderr=stderr, rc=rc))
+    found = vendor_gpu.once_each(
         _card(number, values, driver)
         for number, values in cards.items()
-        if any(_vendor_card.word(values.get(key)) for key in _TELLING)
+        if any(vendor_gpu.word(values.get(key)) for key in _TELLING)
     )
     if not found:
-        raise _vendor_card.failure(_SOURCE, stdout, stderr=stderr, rc=rc)
+        raise vendor_gpu.failure(_SOURCE, stdout, stderr=stderr, rc=rc)
     return found
 
 
@@ -113,15 +113,15 @@ def _named(pairs: t.Iterable[t.Tuple[str, t.Any]]) -> Values:
 
 
 def _card(number: int, values: Values, driver: t.Any) -> Card:
-    names = (_vendor_card.product(values.get(key)) for key in ("card series", "device name"))
-    ids = (_vendor_card.device_id(values.get(key)) for key in ("device id", "gpu id", "chip"))
+    names = (vendor_gpu.product(values.get(key)) for key in ("card series", "device name"))
+    ids = (vendor_gpu.device_id(values.get(key)) for key in ("device id", "gpu id", "chip"))
     return Card(
         index=number,
         name=next((name for name in names if name), None),
-        memory_mib=_vendor_card.mib_of_bytes(values.get("vram total memory (b)")),
-        driver=_vendor_card.word(driver),
-        uuid=_vendor_card.identity(values.get("unique id")),
-        pci_address=_vendor_card.address(values.get("pci bus")),
+        memory_mib=vendor_gpu.mib_of_bytes(values.get("vram total memory (b)")),
+        driver=vendor_gpu.word(driver),
+        uuid=vendor_gpu.identity(values.get("unique id")),
+        pci_address=vendor_gpu.address(values.get("pci bus")),
         device_id=next((found for found in ids if found), None),
-        gfx=_vendor_card.architecture(values.get("gfx version")),
+        gfx=vendor_gpu.architecture(values.get("gfx version")),
     )

@@ -17,7 +17,7 @@ import struct
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 # The format itself allows no more.
 MAX_HEADER_BYTES = 100_000_000

@@ -17,8 +17,8 @@ import re
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers import _vendor_card
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers import vendor_gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 NVIDIA, AMD, INTEL = "10de", "1002", "8086"
 
@@ -249,7 +249,7 @@ def _device(address: str, entry: t.Mapping[str, t.Any]) -> Device:
         physfn=_address(_last_part(entry.get("physfn"))),
         vram_bytes=_natural(entry.get("mem_info_vram_total")) or None,
         gtt_bytes=_natural(entry.get("mem_info_gtt_total")) or None,
-        partition=_vendor_card.partition_mode(entry.get("current_compute_partition")),
+        partition=vendor_gpu.partition_mode(entry.get("current_compute_partition")),
     )
 
 

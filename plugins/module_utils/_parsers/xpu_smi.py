@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers import _vendor_card
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers import vendor_gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
 
 _SOURCE = "xpu-smi"
 
@@ -43,18 +43,18 @@ Values = t.Dict[str, t.Any]
 def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[Card]:
     """Return the devices of an output, graphics of processors among them.
 
-    :raises ParseError: with the codes of ``_vendor_card.failure``, ``not_json`` for JSON that is cut short
+    :raises ParseError: with the codes of ``vendor_gpu.failure``, ``not_json`` for JSON that is cut short
     """
     if re.search(r"^\|", stdout, re.MULTILINE):
         entries: t.Any = _read_table(stdout) or None
     else:
-        document = _vendor_card.load_json(stdout, _SOURCE, stderr=stderr, rc=rc)
+        document = vendor_gpu.load_json(stdout, _SOURCE, stderr=stderr, rc=rc)
         # Asked for one device the tool prints that device alone.
         entries = document.get("device_list", [document]) if isinstance(document, dict) else None
     cards = [_card(entry) for entry in entries] if isinstance(entries, list) else []
-    found = _vendor_card.once_each(card for card in cards if card)
+    found = vendor_gpu.once_each(card for card in cards if card)
     if not found:
-        raise _vendor_card.failure(
+        raise vendor_gpu.failure(
             _SOURCE, stdout, stderr=stderr, rc=rc, code="no_devices" if entries == [] else "unparsable_rows"
         )
     return found
@@ -77,24 +77,24 @@ def _read_table(text: str) -> t.List[Values]:
 def _card(entry: t.Any) -> t.Optional[Card]:
     if not isinstance(entry, dict):
         return None
-    number = _vendor_card.index(entry.get("device_id"))
-    name = _vendor_card.product(entry.get("device_name"))
-    address = _vendor_card.address(entry.get("pci_bdf_address"))
+    number = vendor_gpu.index(entry.get("device_id"))
+    name = vendor_gpu.product(entry.get("device_name"))
+    address = vendor_gpu.address(entry.get("pci_bdf_address"))
     if number is None or not (name or address):
         return None
     in_name = _ID_IN_NAME.search(name or "")
     return Card(
         index=number,
         name=name,
-        memory_mib=_vendor_card.mib_of_bytes(entry.get("memory_physical_size_byte")) or _memory_mib(entry),
-        driver=_vendor_card.word(entry.get("driver_version")),
-        uuid=_vendor_card.identity(entry.get("uuid")),
+        memory_mib=vendor_gpu.mib_of_bytes(entry.get("memory_physical_size_byte")) or _memory_mib(entry),
+        driver=vendor_gpu.word(entry.get("driver_version")),
+        uuid=vendor_gpu.identity(entry.get("uuid")),
         pci_address=address,
-        device_id=_vendor_card.device_id(entry.get("pci_device_id"))
-        or _vendor_card.device_id(in_name.group(1) if in_name else None),
+        device_id=vendor_gpu.device_id(entry.get("pci_device_id"))
+        or vendor_gpu.device_id(in_name.group(1) if in_name else None),
     )
 
 
 def _memory_mib(entry: t.Mapping[str, t.Any]) -> t.Optional[int]:
-    match = _MEMORY.fullmatch(_vendor_card.word(entry.get("memory_physical_size")) or "")
+    match = _MEMORY.fullmatch(vendor_gpu.word(entry.get("memory_physical_size")) or "")
     return int(match.group(1)) * (1024 if match.group(2) == "GiB" else 1) or None if match else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.filter.profiles import FilterModule
-from ansible_collections.knaster.inventory.plugins.module_utils._gather import build_script
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import build_script
 
 FILTERS = FilterModule().filters()
 

@@ -19,7 +19,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.doc_fragments import constructed, inventory_cache
 from ansible.template import Templar
 from ansible_collections.knaster.inventory.plugins.inventory.slots import DOCUMENTATION, InventoryModule
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry._outputs import Where, make_outputs
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where, make_outputs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
 from slots import HOSTILE, KIND_NAMES, apart, fleet

@@ -9,7 +9,7 @@ import json
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.knaster.inventory.plugins.module_utils import _weight_files
+from ansible_collections.knaster.inventory.plugins.module_utils._models import headers
 from ansible_collections.knaster.inventory.plugins.modules import model_memory_info
 from ansible_collections.knaster.inventory.tests.peers.weights import write_gguf, write_safetensors
 
@@ -124,9 +124,9 @@ def test_a_split_gguf_file_is_one_model(run, tmp_path):
 
 def test_a_header_that_needs_a_second_reading(run, tmp_path, monkeypatch):
     write_gguf(tmp_path / "m.gguf", GGUF, 1 << 30)
-    monkeypatch.setattr(_weight_files, "_GGUF_READS", (64, 1 << 20))
+    monkeypatch.setattr(headers, "_GGUF_READS", (64, 1 << 20))
     assert run(path=str(tmp_path / "m.gguf"))["memory"]["layers"] == 32
-    monkeypatch.setattr(_weight_files, "_GGUF_READS", (64, 128))
+    monkeypatch.setattr(headers, "_GGUF_READS", (64, 128))
     assert run(path=str(tmp_path / "m.gguf"))["code"] == "not_gguf"
 
 
@@ -153,7 +153,7 @@ def break_the_config(model):
 
 def blow_up_the_config(model):
     with (model / "config.json").open("wb") as stream:
-        stream.truncate(_weight_files.MAX_CONFIG_BYTES + 1)
+        stream.truncate(headers.MAX_CONFIG_BYTES + 1)
 
 
 TEST_FAILURES = [

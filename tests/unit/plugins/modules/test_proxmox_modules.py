@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.knaster.inventory.plugins.module_utils import _proxmox_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox import module as module_module
 from ansible_collections.knaster.inventory.plugins.modules import (
     proxmox_cluster_info,
     proxmox_gpu_vm,
@@ -178,7 +178,7 @@ def test_options_that_are_given_and_empty(run):
 
 
 def test_without_proxmoxer(run, monkeypatch):
-    monkeypatch.setattr(_proxmox_module, "import_error", lambda: "ImportError: no proxmoxer")
+    monkeypatch.setattr(module_module, "import_error", lambda: "ImportError: no proxmoxer")
     assert (
         "Failed to import the required Python library (proxmoxer and requests)"
         in run(proxmox_pci_info, fails=True)["msg"]

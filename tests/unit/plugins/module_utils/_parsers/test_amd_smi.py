@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import amd_smi
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
 
 ENTRY = {
     "gpu": 1,

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.cpuinfo import Cpu, parse
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 
 def x86(

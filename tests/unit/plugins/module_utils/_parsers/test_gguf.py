@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gguf import (
     MoreNeededError,
     parse,

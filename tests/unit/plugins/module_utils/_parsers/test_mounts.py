@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.mounts import Mount, find, is_shared, parse
 
 TEXT = r"""

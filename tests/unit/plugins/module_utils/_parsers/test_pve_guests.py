@@ -13,14 +13,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.pve_guests import (
     LIST_FUNCTION,
     Guest,
     Guests,
     parse,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox_vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
     Mark,
     with_mark,
 )

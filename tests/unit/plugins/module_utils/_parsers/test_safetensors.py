@@ -9,7 +9,7 @@ import json
 import struct
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.safetensors import (
     MAX_HEADER_BYTES,
     Header,

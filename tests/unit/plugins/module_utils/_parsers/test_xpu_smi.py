@@ -9,8 +9,8 @@ import json
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import xpu_smi
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers._vendor_card import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
 
 FLEX = {
     "device_function_type": "physical",

@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import _check
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._load import (
-    read_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
-    CatalogError,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 
-SHIPPED = Path(_check.__file__).parents[3] / "catalog"
+SHIPPED = Path(check.__file__).parents[3] / "catalog"
 LEAST = 200
 MOST_OF_A_KIND = 12
 

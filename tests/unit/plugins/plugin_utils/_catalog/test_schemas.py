@@ -13,14 +13,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import _check
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
-    examine_catalog,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import examine_catalog
 
-SCHEMAS = Path(_check.__file__).parent.parent / "_schemas"
+SCHEMAS = Path(check.__file__).parent.parent / "_documents/schemas"
 DOCUMENTS: dict[str, dict[str, t.Any]] = {
-    name: json.loads((SCHEMAS / f"{name}.json").read_text("utf-8")) for name in _check.SECTIONS
+    name: json.loads((SCHEMAS / f"{name}.json").read_text("utf-8")) for name in check.SECTIONS
 }
 
 # What a schema can say of a document by itself; the other codes are about how fields and entries fit together.
@@ -46,18 +44,18 @@ ROLE = {"name": "r", "needs": {"engine": "vllm"}}
 
 # Each record of the language: its section, the fields that the checks read, and a document around a changed record.
 RECORDS: dict[str, tuple[str, t.Any, t.Any]] = {
-    "model": ("models", _check.MODEL_FIELDS, lambda change: {**MODEL, **change}),
-    "profile": ("models", _check.PROFILE_FIELDS, lambda change: {**MODEL, "profiles": [{**PROFILE, **change}]}),
-    "scaling": ("models", _check.SCALING_FIELDS, lambda change: {**MODEL, "scaling": change}),
-    "slo": ("models", _check.SLO_FIELDS, lambda change: {**MODEL, "slo": change}),
-    "memory": ("models", _check.MEMORY_FIELDS, lambda change: {**MODEL, "memory": change}),
-    "role": ("roles", _check.ROLE_FIELDS, lambda change: {**ROLE, **change}),
-    "needs": ("roles", _check.NEEDS_FIELDS, lambda change: {**ROLE, "needs": {"engine": "vllm", **change}}),
-    "slot": ("roles", _check.SLOT_FIELDS, lambda change: {**ROLE, "slots": [{"name": "s", **change}]}),
-    "vm": ("roles", _check.VM_FIELDS, lambda change: {**ROLE, "vm": change}),
-    "gpu": ("gpus", _check.GPU_FIELDS, lambda change: {"name": "g", **change}),
-    "engine": ("engines", _check.ENGINE_FIELDS, lambda change: {"name": "e", **change}),
-    "window": ("engines", _check.WINDOW_FIELDS, lambda change: {"name": "e", "quantizations": {"awq": change}}),
+    "model": ("models", check.MODEL_FIELDS, lambda change: {**MODEL, **change}),
+    "profile": ("models", check.PROFILE_FIELDS, lambda change: {**MODEL, "profiles": [{**PROFILE, **change}]}),
+    "scaling": ("models", check.SCALING_FIELDS, lambda change: {**MODEL, "scaling": change}),
+    "slo": ("models", check.SLO_FIELDS, lambda change: {**MODEL, "slo": change}),
+    "memory": ("models", check.MEMORY_FIELDS, lambda change: {**MODEL, "memory": change}),
+    "role": ("roles", check.ROLE_FIELDS, lambda change: {**ROLE, **change}),
+    "needs": ("roles", check.NEEDS_FIELDS, lambda change: {**ROLE, "needs": {"engine": "vllm", **change}}),
+    "slot": ("roles", check.SLOT_FIELDS, lambda change: {**ROLE, "slots": [{"name": "s", **change}]}),
+    "vm": ("roles", check.VM_FIELDS, lambda change: {**ROLE, "vm": change}),
+    "gpu": ("gpus", check.GPU_FIELDS, lambda change: {"name": "g", **change}),
+    "engine": ("engines", check.ENGINE_FIELDS, lambda change: {"name": "e", **change}),
+    "window": ("engines", check.WINDOW_FIELDS, lambda change: {"name": "e", "quantizations": {"awq": change}}),
 }
 
 

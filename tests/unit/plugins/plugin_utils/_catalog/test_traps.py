@@ -10,12 +10,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import (
-    check_catalog,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._problems import (
-    CatalogError,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 
 
 def errors_of(models: t.Any, roles: t.Any = (), **more: t.Any) -> list[str]:

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 
 CAPS = {16: 7.5, 20: 8.9, 24: 8.6, 32: 12.0, 48: 8.6, 80: 9.0}
 

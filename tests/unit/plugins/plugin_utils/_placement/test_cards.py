@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._documents import MemoryFacts
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import kv_gib, need_gib, usable_gib
 
 from .helpers import card, make_plan, model, node, places, refusal, role, states

@@ -11,8 +11,8 @@ import itertools
 import random
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 
 INSTANCES = 2400
 BATCHES = 12

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog._check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement import _fit
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import find_node_errors
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement import fit
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 
-SCHEMAS = Path(_fit.__file__).parent.parent / "_schemas"
+SCHEMAS = Path(fit.__file__).parent.parent / "_documents/schemas"
 PEERS = Path(__file__).resolve().parents[4] / "peers"
 
 
@@ -41,7 +41,7 @@ def make_fleet():
 def test_codes_are_those_of_the_predicate():
     schema = validator("plan").schema
     codes = schema["properties"]["unplaced"]["items"]["properties"]["code"]["enum"]
-    assert codes == list(_fit.CODES)
+    assert codes == list(fit.CODES)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement._nodes import read_nodes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
 
 from .helpers import card, make_plan, model, node, places, refusal, role
 

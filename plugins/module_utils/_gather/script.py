@@ -1,0 +1,402 @@
+# Copyright (c) 2026 Knaster contributors
+# Simplified BSD License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The one script that a node runs to say what it is, and the reader of what it prints.
+
+The script only prints; what the text means is decided elsewhere. It needs a POSIX shell and nothing else, leaves no
+file behind, and no command in it can hold it longer than its limit. Its answer is a sequence of frames: a line that
+starts with ``@`` and the token of this run opens or closes one, every line of a command's output starts with ``o `` and
+of its error output with ``e ``. So no text that a command prints can be taken for a frame.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import typing as t
+
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.pve_guests import LIST_FUNCTION as LIST_GUESTS
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import LIST_FUNCTION
+
+DEFAULT_TIMEOUT = 20
+DEFAULT_TOKEN = "knaster"  # noqa: S105
+
+# The token tells one run's frames from whatever a login shell prints around them.
+_BEGIN = re.compile(r"^@([A-Za-z0-9]{1,64}) begin knaster-gather (\d+)\s*$")
+_NAME = re.compile(r"^[a-z][a-z0-9_]{0,40}$")
+_STATUS = frozenset(("ok", "absent", "failed", "timeout", "stuck"))
+_VERSION = 1
+# The script has fewer commands than this, and each of them ends at its limit.
+_MOST_COMMANDS = 20
+
+SCRIPT = (
+    r"""
+# knaster.inventory gather: prints what this node is; changes nothing.
+gather() {
+  LC_ALL=C
+  PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  export LC_ALL PATH
+  unset LANGUAGE
+  cd /
+  # Nothing may hold the session's error stream open when this is over.
+  exec 2>/dev/null
+  mark="@${KNASTER_TOKEN:-knaster}"
+  limit=${KNASTER_TIMEOUT:-20}
+  # How many bytes of one command's output are taken, and what its frame says in place of the command.
+  most=1048576
+  export most
+  about=
+  # A command gets a session of its own, so that all it starts can be killed at once.
+  own=
+  command -v setsid >/dev/null && own=setsid
+  csv=--format=csv,noheader,nounits
+  printf '\n%s begin knaster-gather 1\n' "$mark"
+
+  show hostname /proc/sys/kernel/hostname
+  show meminfo /proc/meminfo
+  # Of each processor's lines those that are long or only about its speed are left out.
+  show cpuinfo /proc/cpuinfo -e '/^flags/d' -e '/^vmx flags/d' -e '/^bugs/d' -e '/^Features/d' -e '/^power m/d' \
+    -e '/^bogomips/d' -e '/^cache/d' -e '/^cpu MHz/d' -e '/^address/d' -e '/^clflush/d' -e '/^microcode/d' -e '/^TLB/d' \
+    -e '/^fpu/d' -e '/^wp/d' -e '/^cpuid/d' -e '/^apicid/d' -e '/^initial/d' -e '/^stepping/d'
+  show mounts /proc/mounts
+  probe lscpu lscpu
+  probe lsblk lsblk -J -b -d -o NAME,SIZE,ROTA
+  [ "$status" = ok ] || block
+  pci
+  probe nvidia_smi nvidia-smi --query-gpu=index,name,memory.total,compute_cap,driver_version "$csv"
+  case $status in
+  failed)
+    # Drivers before 510 refuse the whole query for the one field that they do not know.
+    probe nvidia_smi_short nvidia-smi --query-gpu=index,name,memory.total,driver_version "$csv" ;;
+  esac
+  case $status in
+  ok)
+    text=$(probe nvidia_smi_identity nvidia-smi --query-gpu=index,uuid,pci.bus_id,mig.mode.current,memory.reserved "$csv"
+      printf %s "$status")
+    status=${text##*[!a-z]}
+    printf '%s\n' "${text%"$status"}"
+    # mig.mode.current and memory.reserved are younger than the rest: the identity must not be lost with them.
+    [ "$status" != failed ] ||
+      probe nvidia_smi_identity_short nvidia-smi --query-gpu=index,uuid,pci.bus_id "$csv"
+    # The slices of a card are only in the list of all cards.
+    case $text in
+    *', Enabled,'*) probe nvidia_smi_list nvidia-smi -L ;;
+    esac
+    [ "$status" != ok ] ||
+      probe nvidia_smi_processes nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name "$csv" ;;
+  esac
+  probe amd_smi amd-smi static --json
+  case $status in
+  absent | failed)
+    probe rocm_smi rocm-smi --showproductname --showbus --showuniqueid --showmeminfo vram --showdriverversion --json ;;
+  esac
+  probe xpu_smi xpu-smi discovery -j
+  # The list of /etc tells whether there is one: a cluster file system that hangs must not be touched here.
+  for directory in /etc/[p]ve; do
+    [ "$directory" != '/etc/[p]ve' ] || continue
+    about=$directory
+    probe pve_guests sh -c "$list_guests"'list_guests "$1"' knaster "$directory"
+    about=
+  done
+  weights
+  printf '\n%s finish\n' "$mark"
+}
+
+# show NAME FILE [SED OPTION...]: a file of the kernel that can be read without waiting.
+show() {
+  name=$1 file=$2
+  shift 2
+  printf '\n%s open %s\n' "$mark" "$name"
+  if [ -r "$file" ]; then
+    sed "$@" -e 's/^/o /' "$file"
+    close ok $?
+  else
+    close absent 1
+  fi
+}
+
+close() {
+  status=$1
+  [ "$1" != ok ] || [ "$2" -eq 0 ] || status=failed
+  printf '\n%s close %s %s %s\n' "$mark" "$name" "$status" "$2"
+}
+
+# probe NAME COMMAND...: runs COMMAND for at most $limit seconds and prints what it printed.
+probe() {
+  name=$1
+  shift
+  printf '\n%s open %s %s\n' "$mark" "$name" "${about:-$*}"
+  if ! command -v "$1" >/dev/null; then
+    close absent 127
+    return 0
+  fi
+  $own sh -c "$worker" knaster "$@" </dev/null &
+  job=$!
+  (
+    trap 'kill -9 $!; exit 9' TERM
+    sleep "$limit" &
+    wait $!
+    trap '' TERM
+    drop "$job"
+    exit 0
+  ) </dev/null >/dev/null &
+  dog=$!
+  wait "$job"
+  rc=$?
+  kill "$dog"
+  if wait "$dog"; then
+    sleep 1
+    if alive "$job"; then close stuck "$rc"; else close timeout "$rc"; fi
+  else
+    close ok "$rc"
+  fi
+}
+
+# drop PID: kills a job and all it started. Without setsid there is no group to kill, so the tree is walked,
+# each process stopped first so that it starts no other.
+drop() {
+  if [ -n "$own" ]; then
+    kill -9 "-$1"
+    return
+  fi
+  kill -STOP "$1"
+  for stat in /proc/[0-9]*/stat; do
+    read -r line <"$stat" || continue
+    set -- "$1" ${line##*) } # state, parent, group
+    [ "$3" != "$1" ] || (drop "${line%% *}")
+  done
+  kill -9 "$1"
+}
+
+# alive GROUP: whether a killed group has a process left that is more than dead and waiting to be reaped.
+alive() {
+  for stat in /proc/[0-9]*/stat; do
+    read -r line <"$stat" || continue
+    set -- "$1" ${line##*) } # state, parent, group
+    [ "$4" != "$1" ] || [ "$2" = Z ] || return 0
+  done
+  return 1
+}
+
+# What runs in the session of its own: the command with both outputs on pipes, each bounded and marked (text
+# may end without a line feed: the echo keeps the next line apart). A command that can not be killed keeps two pipes
+# without a reader, and no descriptor of the session.
+worker='
+exec 9>&1
+rc=$(
+  {
+    {
+      { "$@" 2>&8 7>&- 8>&- 9>&-; echo $? >&7; } | head -c "$most" | { sed -e "s/^/o /"; echo; } >&9
+    } 8>&1 | head -c 65536 | sed -e "s/^/e /" >&9
+  } 7>&1
+)
+exit "$rc"
+'
+
+# block: the disks from sysfs, where there is no lsblk that can say it. Sizes are in sectors of 512 bytes.
+block() {
+  name=block
+  printf '\n%s open block\n' "$mark"
+  for d in /sys/block/*; do
+    read -r size <"$d/size" || continue
+    rota=
+    read -r rota <"$d/queue/rotational"
+    printf 'o %s %s %s\n' "${d##*/}" "$size" "${rota:--}"
+  done
+  if [ -d /sys/block ]; then close ok 0; else close absent 1; fi
+}
+
+# pci: display controllers and accelerators, and what shares their IOMMU groups.
+pci() {
+  name=pci
+  printf '\n%s open pci\n' "$mark"
+  if ! [ -d /sys/bus/pci/devices ]; then
+    close absent 1
+    return 0
+  fi
+  for d in /sys/bus/pci/devices/*; do
+    class=
+    read -r class <"$d/class"
+    case $class in
+    0x03* | 0x12*) ;;
+    *) continue ;;
+    esac
+    device o
+    for p in "$d"/iommu_group/devices/*; do
+      [ "${p##*/}" != "${d##*/}" ] || continue
+      [ -e "$p" ] || continue
+      (d=$p && device "o peer_of=${d##*/}")
+    done
+  done
+  close ok 0
+}
+
+# device PREFIX: one line for the device in $d.
+device() {
+  line="$1 address=${d##*/}"
+  for key in class vendor device subsystem_vendor subsystem_device numa_node mem_info_vram_total mem_info_gtt_total \
+    current_compute_partition; do
+    value=
+    read -r value <"$d/$key" && line="$line $key=$value"
+  done
+  for key in driver iommu_group physfn; do
+    [ -L "$d/$key" ] || continue
+    # The shell can follow a link without starting a program; readlink is for links that lead nowhere.
+    value=$(cd -P "$d/$key" && printf %s "${PWD##*/}") || value=$(readlink "$d/$key")
+    line="$line $key=${value##*/}"
+  done
+  printf '%s\n' "$line"
+}
+
+# weights: what lies in the directories of KNASTER_WEIGHT_DIRS, one a line. A share that does not even tell its free space is
+# not listed.
+weights() {
+  number=0
+  most=16777216
+  fields=$IFS
+  IFS='
+'
+  set -f
+  for directory in $KNASTER_WEIGHT_DIRS; do
+    # The list is split by now, and what looks for processes needs its patterns.
+    IFS=$fields
+    set +f
+    about=$directory
+    probe "storage_$number" df -Pk -- "$directory"
+    case $status in
+    timeout | stuck) ;;
+    *) probe "weights_$number" sh -c "$list_weights"'list_weights "$1"' knaster "$directory" ;;
+    esac
+    number=$((number + 1))
+  done
+  set +f
+  IFS=$fields
+  about=
+}
+
+list_guests='"""
+    + LIST_GUESTS.replace("'", "'\\''")
+    + r"""'
+
+list_weights='"""
+    + LIST_FUNCTION.replace("'", "'\\''")
+    + r"""'
+
+gather
+"""
+)
+
+
+class GatherError(Exception):
+    """An answer that can not be used.
+
+    :ivar reason: why, as a phrase
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the node's answer can not be used: {self.reason}"
+
+
+class Output(t.NamedTuple):
+    """What one command or file gave.
+
+    ``status`` is ok, absent, failed, timeout (killed at its limit) or stuck (killed, and still there).
+    """
+
+    status: str
+    rc: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    command: str | None = None
+
+
+def build_script(
+    *, token: str = DEFAULT_TOKEN, timeout: int = DEFAULT_TIMEOUT, weight_dirs: t.Sequence[str] = ()
+) -> str:
+    """Return the script with its settings in front.
+
+    :param token: letters and digits that mark this run's frames
+    :param timeout: seconds that any one command may take
+    :param weight_dirs: absolute directories in which models are looked for
+    :raises ValueError: when one of them is no absolute path of one line
+    """
+    for directory in weight_dirs:
+        if not directory.startswith("/") or "\n" in directory:
+            raise ValueError(f"{directory!r} is no absolute path of one line")
+    settings = {"TOKEN": token, "TIMEOUT": str(int(timeout)), "WEIGHT_DIRS": "\n".join(weight_dirs)}
+    return "".join(f"KNASTER_{key}={shlex.quote(value)}\n" for key, value in settings.items()) + SCRIPT
+
+
+def run_script(timeout: int = DEFAULT_TIMEOUT, weight_dirs: t.Sequence[str] = ()) -> bytes:
+    """Run the script where this runs and return what it printed.
+
+    :raises ValueError: as ``build_script``
+    :raises subprocess.TimeoutExpired: when the shell itself does not come to its end
+    """
+    script = build_script(timeout=timeout, weight_dirs=weight_dirs)
+    most = timeout * (_MOST_COMMANDS + 2 * len(weight_dirs))
+    with subprocess.Popen(
+        ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as shell:
+        try:
+            return shell.communicate(script.encode(), most)[0]
+        except subprocess.TimeoutExpired:
+            shell.kill()
+            raise
+
+
+def read_answer(answer: str, *, token: str | None = None) -> dict[str, Output]:
+    """Return the outputs by name from what the script printed.
+
+    Lines before the first frame (a login banner) and carriage returns that a terminal added are accepted.
+
+    :param token: the token of the run; None takes the answer's own (a saved answer)
+    :raises GatherError: when the opening or the closing frame is missing, or frames do not fit together
+    """
+    lines = iter(answer.split("\n"))
+    mark, strip_cr = _find_begin(lines, token)
+    outputs: dict[str, Output] = {}
+    name: str | None = None
+    command: str | None = None
+    out: list[str] = []
+    err: list[str] = []
+    for line in lines:
+        if strip_cr and line.endswith("\r"):
+            line = line[:-1]  # noqa: PLW2901
+        if line.startswith("o "):
+            out.append(line[2:])
+        elif line.startswith("e "):
+            err.append(line[2:])
+        elif line.startswith(mark):
+            text = line[len(mark) :].rstrip(" ")
+            words = text.split()
+            if words == ["finish"] and name is None:
+                return outputs
+            if len(words) > 1 and words[0] == "open" and name is None and _NAME.match(words[1]):
+                name, out, err = words[1], [], []
+                command = text.partition(f" {name} ")[2] or None
+            elif len(words) == 4 and words[:2] == ["close", name] and words[2] in _STATUS and words[3].isdigit():
+                outputs[words[1]] = Output(words[2], int(words[3]), "\n".join(out), "\n".join(err), command)
+                name = None
+            else:
+                raise GatherError(f"frame {line[:80]!r} does not belong here")
+    raise GatherError(f"it was cut short{f' inside {name}' if name else ''}")
+
+
+def _find_begin(lines: t.Iterator[str], token: str | None) -> tuple[str, bool]:
+    for line in lines:
+        match = _BEGIN.match(line)
+        if match and token in (None, match.group(1)):
+            if int(match.group(2)) != _VERSION:
+                raise GatherError(f"it has version {match.group(2)}, this collection reads version {_VERSION}")
+            return f"@{match.group(1)} ", line.endswith("\r")
+    raise GatherError("it has no opening frame")

@@ -1,0 +1,198 @@
+# Copyright (c) 2026 Knaster contributors
+# Simplified BSD License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What the parsers of ``amd-smi``, ``rocm-smi`` and ``xpu-smi`` share: the card that they give, and how values look.
+
+These tools print JSON or a text for people. Warnings may stand before the JSON, every number may be a text, and words
+like ``N/A`` stand where a value should be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+
+# No node has more cards, and no tool prints longer numbers; what is beyond is not of these tools.
+MAX_CARDS = 4096
+
+_NO_VALUE = frozenset(
+    ("", "n/a", "na", "none", "null", "unknown", "not supported", "unsupported", "not available", "-")
+)
+
+_PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE | re.ASCII)
+_HEX_ID = re.compile(r"0x0*([0-9a-f]{1,4})", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"([0-9]{1,18})(?:\.[0-9]{1,6})?", re.ASCII)
+_INDEX = re.compile(r"[0-9]{1,4}", re.ASCII)
+# An identity of nothing but zeros is one that the card does not have.
+_UUID = re.compile(r"(?:0x)?(?=[0-9a-fx-]*[1-9a-f])[0-9a-f]{4,32}(?:-[0-9a-f]{1,12}){0,4}", re.IGNORECASE | re.ASCII)
+_MIB = 1 << 20
+
+# Sentences that these tools print instead of cards, most telling first.
+_ERRORS = tuple(
+    (code, re.compile("|".join(patterns), re.IGNORECASE))
+    for code, *patterns in (
+        (
+            "command_not_found",
+            r"not found: ?\S*(?:amd|rocm|xpu)-smi",
+            r"(?:amd|rocm|xpu)-smi\S*: (?:command )?not found",
+        ),
+        (
+            "driver_not_loaded",
+            r"driver(?: is)? not (?:initiali[sz]ed|loaded)",
+            r"not found in modules",
+            r"DRIVER_NOT_LOADED",
+            r"STATUS_NO_DRV\b",
+            r"amdgpu/initstate",
+        ),
+        (
+            "no_devices",
+            r"\bno (?:amd |intel )?(?:gpus?|devices?)\b",
+            r"\b(?:device|gpu)s? not found\b",
+            r"unable to detect any gpu",
+        ),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a tool says of one card; ``None`` is what it does not say.
+
+    ``memory_mib`` is the card's own memory in MiB. ``pci_address`` is written as the kernel does. ``device_id`` has the
+    four hexadecimal digits of the PCI device. ``gfx`` is AMD's name of the architecture, for example ``gfx1100``.
+    ``partition`` is the mode in which AMD's card is divided, or ``SPX`` for one that is whole.
+    """
+
+    index: int
+    name: t.Optional[str] = None
+    memory_mib: t.Optional[int] = None
+    driver: t.Optional[str] = None
+    uuid: t.Optional[str] = None
+    pci_address: t.Optional[str] = None
+    device_id: t.Optional[str] = None
+    gfx: t.Optional[str] = None
+    partition: t.Optional[str] = None
+
+
+def load_json(text: str, source: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.Any:
+    """Return the first JSON document of a text in which lines may stand before and behind it.
+
+    :raises ParseError: what ``failure`` says where there is none, or it is cut short
+    """
+    plain = text.replace("\0", "").strip()
+    decoder = json.JSONDecoder()
+    # What opens further in on a line is a part of a document that is cut, and not the document.
+    for match in re.finditer(r"^(?=[\[{])", plain, re.MULTILINE):
+        try:
+            return decoder.raw_decode(plain, match.start())[0]
+        except (ValueError, RecursionError):
+            continue
+    raise failure(source, text, stderr=stderr, rc=rc, code="not_json")
+
+
+def failure(
+    source: str, stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0, code: str = "unparsable_rows"
+) -> ParseError:
+    """Return the error for a text that gives no card.
+
+    Its code is ``command_not_found``, ``driver_not_loaded``, ``no_devices``, ``command_failed`` or, for a text that
+    says none of this, the given one.
+    """
+    lines = [line.strip()[:200] for line in re.split(r"[\r\n]", f"{stderr}\n{stdout}") if line.strip()]
+    for known, pattern in _ERRORS:
+        for line in lines:
+            if pattern.search(line):
+                return ParseError(source, known, detail=line)
+    detail = lines[0] if lines else ""
+    if rc == 127:
+        return ParseError(source, "command_not_found", detail=detail)
+    if rc or not stdout.strip():
+        return ParseError(source, "command_failed", detail=detail or f"exit code {rc}")
+    return ParseError(source, code, detail=detail)
+
+
+def word(value: t.Any) -> t.Optional[str]:
+    """Return a text without the blanks around it; None for what is no text or only says that there is no value."""
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    if text.lower().strip("[]<>") in _NO_VALUE or text.lower() == "<redacted>":
+        return None
+    return text if len(text) <= 200 and text.isprintable() else None
+
+
+def product(value: t.Any) -> t.Optional[str]:
+    """Return a product name; a number in its place is an id of something."""
+    text = word(value)
+    return None if text is None or re.fullmatch(r"(?:0x)?[0-9a-f]+", text, re.IGNORECASE) else text
+
+
+def natural(value: t.Any) -> t.Optional[int]:
+    """Return a number that may be written as text; None for anything else and for numbers that no card has."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    match = _NUMBER.fullmatch(str(value).strip())
+    return int(match.group(1)) if match else None
+
+
+def index(value: t.Any) -> t.Optional[int]:
+    """Return the number of a card."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return None
+    text = str(value).strip() if not isinstance(value, int) or 0 <= value < MAX_CARDS else ""
+    return int(text) if _INDEX.fullmatch(text) and int(text) < MAX_CARDS else None
+
+
+def mib_of_bytes(value: t.Any) -> t.Optional[int]:
+    """Return whole MiB of a number of bytes; less than one is a size that the tool did not get."""
+    number = natural(value)
+    return None if number is None else number // _MIB or None
+
+
+def address(value: t.Any) -> t.Optional[str]:
+    """Return a PCI address as the kernel writes it."""
+    match = _PCI_ADDRESS.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not match:
+        return None
+    return f"{int(match.group(1) or '0', 16):04x}:{match.group(2)}:{match.group(3)}.{match.group(4)}".lower()
+
+
+def device_id(value: t.Any) -> t.Optional[str]:
+    """Return the four digits of a PCI id that is written with ``0x``."""
+    match = _HEX_ID.fullmatch(value.strip()) if isinstance(value, str) else None
+    return f"{int(match.group(1), 16):04x}" if match else None
+
+
+def identity(value: t.Any) -> t.Optional[str]:
+    """Return a UUID or the unique number of a chip, in lower case as one tool and another differ in that."""
+    text = word(value)
+    return text.lower() if text and _UUID.fullmatch(text) else None
+
+
+def architecture(value: t.Any) -> t.Optional[str]:
+    """Return AMD's name of an architecture."""
+    text = word(value)
+    return text if text and re.fullmatch(r"gfx[0-9a-f]{3,5}", text) else None
+
+
+def partition_mode(value: t.Any) -> t.Optional[str]:
+    """Return AMD's name of the way in which a card is divided: SPX for one that is whole, DPX to CPX for parts."""
+    text = word(value)
+    return text.upper() if text and re.fullmatch(r"[SDTQC]PX", text, re.IGNORECASE) else None
+
+
+def once_each(cards: t.Iterable[Card]) -> t.List[Card]:
+    """Return cards in the order of their index, each index once: of a partitioned card the first part speaks."""
+    found: t.Dict[int, Card] = {}
+    for card in cards:
+        if card.index < MAX_CARDS:
+            found.setdefault(card.index, card)
+    return [found[number] for number in sorted(found)]

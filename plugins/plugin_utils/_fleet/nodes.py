@@ -1,0 +1,654 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Node profiles as planning sees them: one pass over plain profiles, with every error of the input in one go.
+
+Cards that are alike share one ``Shape``, and the cards of one node that are alike share one ``Cell``. Everything after
+this file works on shapes and cells; a single card is looked at again only when it is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import operator
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.knaster.inventory.plugins.module_utils._gpu_table import (
+    find,
+    is_virtual,
+    nominal_memory_gb,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._gpu_table import gpu_class as gpu_class_of
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
+
+if t.TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ComputeCap
+
+Number = int | float
+
+READY, CORDONED, DRAINING, UNREACHABLE = "ready", "cordoned", "draining", "unreachable"
+NODE_STATES = (READY, CORDONED, DRAINING, UNREACHABLE)
+
+# What is wrong with a card as it stands, in bits: a card may be broken and held by somebody else at the same time.
+UNHEALTHY, IOMMU, FOREIGN, PAIRED, HEALTH_UNKNOWN = 1, 2, 4, 8, 16
+# Beside FOREIGN: it is a process of the node itself that has it.
+OF_HOST = 32
+
+# What an engine gets to see of a card of which only the nominal size is known: inline ECC costs a sixteenth.
+_PRINTED_SHARE = 0.9375
+_DEFAULT_RESERVE_MIB = 2048
+_DEFAULT_RESERVE_SHARE = 0.05
+# What tells cards apart. A collected profile has all of these keys, and reading them at once is what a large fleet needs.
+_LOOK_DEFAULTS: tuple[tuple[str, t.Any], ...] = (
+    ("gpu_class", None),
+    ("name", None),
+    ("memory_gb", None),
+    ("memory_mib", None),
+    ("compute_cap", None),
+    ("healthy", True),
+    ("mig", None),
+    ("vendor", None),
+)
+_look = operator.itemgetter(*(key for key, _default in _LOOK_DEFAULTS))
+# A truth value is an int to isinstance, and no size.
+_WHOLE = (int,)
+_NO_LABELS: Mapping[str, str] = {}
+_BRIDGE, _DISPLAY = "06", "03"
+_VENDOR_WORDS = (
+    ("nvidia", ("nvidia", "geforce", "tesla", "quadro", "rtx", "gtx", "titan")),
+    ("amd", ("amd", "radeon", "instinct")),
+    ("intel", ("intel", "arc ")),
+)
+
+
+class ProfileError(InputError):
+    """Profiles that can not be planned with; ``errors`` has one sentence for each thing that is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What cards have in common that a need can ask for. ``None`` is unknown."""
+
+    gpu_class: str | None
+    memory_gb: Number | None
+    memory_mib: Number | None
+    reserved_mib: Number | None
+    compute_cap: ComputeCap | None
+    vendor: str | None
+    mig: bool
+    # Its memory is that of the node.
+    unified: bool = field(default=False, repr=False)
+    # It is a part of a card that a virtual machine has, and no machine can be given it again.
+    virtual: bool = field(default=False, repr=False)
+
+    @property
+    def cap_text(self) -> str:
+        """The compute capability as people write it."""
+        return "unknown" if self.compute_cap is None else f"{self.compute_cap[0]}.{self.compute_cap[1]}"
+
+    @property
+    def cap_number(self) -> float | str | None:
+        """The compute capability as the plan document has it: a number, unless a number would lose a digit."""
+        if self.compute_cap is None:
+            return None
+        return float(self.cap_text) if self.compute_cap[1] < 10 else self.cap_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """The cards of one node that have the same shape and the same flags, as card numbers in index order."""
+
+    node: int
+    shape: int
+    flags: int
+    cards: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsEntry:
+    """Complete weights, as the first node that lists them describes them, and all nodes that do."""
+
+    entry: Mapping[str, t.Any]
+    nodes: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """All nodes in natural order of their names, and all cards in the order of nodes and indices."""
+
+    names: list[str]
+    states: list[str]
+    memory_gb: list[Number | None]
+    memory_mib: list[int | None]
+    usable_mib: list[int | None]
+    labels: list[Mapping[str, str]]
+    fabrics: list[tuple[str, ...]]
+    free_gb: list[Number | None]
+    card_count: list[int | None]
+    asked_weights: list[bool]
+    weights: list[WeightsEntry]
+    shapes: list[Shape]
+    cells: list[Cell]
+    node_cells: list[tuple[int, int]]
+    card_node: list[int]
+    card_index: list[int]
+    card_shape: list[int]
+    card_flags: list[int]
+    card_uuid: list[str | None]
+    card_pci: list[str | None]
+    pairs: Mapping[int, tuple[int, ...]]
+    # Nodes that have a card without memory of its own.
+    pools: frozenset[int]
+    holders: Mapping[int, str]
+    ours: Mapping[int, str]
+    fingerprint: str
+
+
+def read_nodes(profiles: t.Any) -> Fleet:
+    """Turn plain profiles into a fleet, or raise ``ProfileError`` with everything that is wrong with them."""
+    errors: list[str] = []
+    reader = _Reader(errors)
+    for name, profile in _in_order(profiles, errors):
+        reader.read(name, profile)
+    reader.check_identities()
+    if errors:
+        raise ProfileError(errors)
+    return reader.fleet()
+
+
+def find_node_errors(profiles: t.Any) -> tuple[str, ...]:
+    """Everything that is wrong with plain profiles."""
+    try:
+        read_nodes(profiles)
+    except ProfileError as exc:
+        return exc.errors
+    return ()
+
+
+def _in_order(profiles: t.Any, errors: list[str]) -> list[tuple[str, dict[str, t.Any]]]:
+    if not isinstance(profiles, (list, tuple)):
+        errors.append(f"nodes: a list of node profiles is needed, this is {_kind(profiles)}.")
+        return []
+    named: list[tuple[str, dict[str, t.Any]]] = []
+    seen: dict[str, int] = {}
+    for at, profile in enumerate(profiles):
+        if not isinstance(profile, dict):
+            errors.append(f"nodes[{at}]: a node profile is a dictionary, this is {_kind(profile)}.")
+            continue
+        name = profile.get("name")
+        if not isinstance(name, str) or not name:
+            errors.append(f"nodes[{at}]: the profile has no name. Every profile needs 'name', the inventory name.")
+        elif name in seen:
+            errors.append(
+                f"nodes[{at}]: the name {name} is already taken by nodes[{seen[name]}]. Each node may be given once."
+            )
+        else:
+            seen[name] = at
+            named.append((name, profile))
+    named.sort(key=lambda item: natural_key(item[0]))
+    return named
+
+
+def parse_compute_cap(value: t.Any) -> ComputeCap | None:
+    """(major, minor) of 8.9, "8.9", 9 or "12.10"; ``None`` for unknown. Raises ``ValueError`` for anything else."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"{value!r} is not a compute capability")  # noqa: TRY004 - one error for all spellings
+    major, _dot, minor = str(value).strip().partition(".")
+    if not (major.isdecimal() and (minor.isdecimal() or not _dot)):
+        raise ValueError(f"{value!r} is not a compute capability")
+    return int(major), int(minor or 0)
+
+
+class _Reader:
+    """Collects what ``Fleet`` holds; kept apart so that the pass over the cards touches local names only."""
+
+    def __init__(self, errors: list[str]) -> None:
+        self.errors = errors
+        self.names: list[str] = []
+        self.states: list[str] = []
+        self.memory_gb: list[Number | None] = []
+        self.memory_mib: list[int | None] = []
+        self.usable_mib: list[int | None] = []
+        self.labels: list[Mapping[str, str]] = []
+        self.fabrics: list[tuple[str, ...]] = []
+        self.free_gb: list[Number | None] = []
+        self.card_count: list[int | None] = []
+        self.asked: list[bool] = []
+        self.weights: dict[tuple[t.Any, ...], WeightsEntry | None] = {}
+        self.shapes: list[Shape] = []
+        self.shape_numbers: dict[Shape, int] = {}
+        self.looks: dict[tuple[t.Any, ...], tuple[int, int]] = {}
+        self.cells: list[Cell] = []
+        self.node_cells: list[tuple[int, int]] = []
+        self.card_node: list[int] = []
+        self.card_index: list[int] = []
+        self.card_shape: list[int] = []
+        self.card_flags: list[int] = []
+        self.card_uuid: list[str | None] = []
+        self.card_pci: list[str | None] = []
+        self.pairs: dict[int, tuple[int, ...]] = {}
+        self.pools: set[int] = set()
+        self.holders: dict[int, str] = {}
+        self.ours: dict[int, str] = {}
+        self.label_memo: dict[tuple[tuple[str, t.Any], ...], Mapping[str, str]] = {}
+
+    def read(self, name: str, profile: dict[str, t.Any]) -> None:
+        where = f"node {name}"
+        self.names.append(name)
+        state = profile.get("state")
+        if state is None:
+            state = READY
+        elif state not in NODE_STATES:
+            self.errors.append(f"{where}: state {state!r} is none of {', '.join(NODE_STATES)}.")
+        self.states.append(state)
+        self._memory(where, profile)
+        self._labels(where, profile.get("labels"))
+        self._fabrics(where, profile.get("fabrics"))
+        self._storage(where, profile.get("storage"))
+        self._weights(where, profile.get("weights"))
+        first = len(self.cells)
+        gpus = profile.get("gpus")
+        if gpus is None:
+            self.card_count.append(None)
+        elif not isinstance(gpus, (list, tuple)):
+            self.errors.append(f"{where}: 'gpus' is a list of cards (or null: not known), this is {_kind(gpus)}.")
+            self.card_count.append(None)
+        else:
+            self.card_count.append(len(gpus))
+            if gpus:
+                self._cards(where, gpus)
+        self.node_cells.append((first, len(self.cells)))
+
+    def check_identities(self) -> None:
+        """Report what should tell cards apart and is no text; looked at all at once, because it hardly ever is."""
+        for key, values in (("uuid", self.card_uuid), ("pci address", self.card_pci)):
+            if not {type(value) for value in values} <= {str, type(None)}:
+                for card, value in enumerate(values):
+                    if value is not None and not isinstance(value, str):
+                        where = f"node {self.names[self.card_node[card]]}, card {self.card_index[card]}"
+                        self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
+
+    def _number(self, where: str, key: str, value: t.Any) -> Number | None:
+        if value is None or (type(value) in (int, float) and value >= 0):
+            return t.cast("Number | None", value)
+        self.errors.append(f"{where}: {key} is a number, or null where it is not known; this is {value!r}.")
+        return None
+
+    def _memory(self, where: str, profile: dict[str, t.Any]) -> None:
+        size_gb: t.Any = profile.get("memory_gb")
+        mib: t.Any = profile.get("memory_mib")
+        if type(size_gb) not in _WHOLE or type(mib) not in _WHOLE or size_gb < 0 or mib < 0:
+            size_gb = self._number(where, "memory_gb", size_gb)
+            mib = self._number(where, "memory_mib", mib)
+        if mib is None and size_gb is not None:
+            mib = size_gb * 1024
+        total = None if mib is None else int(mib)
+        if size_gb is None and total is not None:
+            size_gb = total // 1024
+        self.memory_gb.append(size_gb)
+        self.memory_mib.append(total)
+        if total is None:
+            self.usable_mib.append(None)
+            return
+        reserve_gb = profile.get("reserve_gb")
+        if reserve_gb is not None:
+            reserve_gb = self._number(where, "reserve_gb", reserve_gb)
+        if reserve_gb is None:
+            reserve = max(_DEFAULT_RESERVE_MIB, -int(-total * _DEFAULT_RESERVE_SHARE // 1))
+        else:
+            reserve = int(reserve_gb * 1024)
+        self.usable_mib.append(max(0, total - reserve))
+
+    def _labels(self, where: str, labels: t.Any) -> None:
+        if not labels:
+            self.labels.append(_NO_LABELS)
+        elif not isinstance(labels, dict):
+            self.errors.append(f"{where}: 'labels' is a dictionary, this is {_kind(labels)}.")
+            self.labels.append(_NO_LABELS)
+        else:
+            try:
+                key = tuple(labels.items())
+                found = self.label_memo.get(key)
+            except TypeError:
+                self.errors.append(f"{where}: the values of 'labels' are texts, numbers or booleans.")
+                found, key = {}, ()
+            if found is None:
+                found = self.label_memo[key] = {str(k): label_text(labels[k]) for k in sorted(labels, key=str)}
+            self.labels.append(found)
+
+    def _fabrics(self, where: str, fabrics: t.Any) -> None:
+        if not fabrics:
+            self.fabrics.append(())
+        elif isinstance(fabrics, (list, tuple)) and {type(name) for name in fabrics} == {str}:
+            self.fabrics.append(tuple(sorted(set(fabrics))) if len(fabrics) > 1 else (fabrics[0],))
+        else:
+            self.errors.append(f"{where}: 'fabrics' is a list of names, this is {fabrics!r}.")
+            self.fabrics.append(())
+
+    def _storage(self, where: str, storage: t.Any) -> None:
+        if not storage:
+            self.free_gb.append(None)
+            return
+        if not isinstance(storage, (list, tuple)) or {type(entry) for entry in storage} != {dict}:
+            self.errors.append(f"{where}: 'storage' is a list of dictionaries (or null), this is {storage!r}.")
+            self.free_gb.append(None)
+            return
+        known = [entry.get("free_gb") for entry in storage]
+        for size in known:
+            if type(size) not in _WHOLE:
+                self._number(where, "storage free_gb", size)
+        self.free_gb.append(max([size for size in known if type(size) in (int, float)], default=None))
+
+    def _weights(self, where: str, weights: t.Any) -> None:
+        self.asked.append(weights is not None)
+        if not weights:
+            return
+        number, index = len(self.names) - 1, self.weights
+        try:
+            for entry in weights:
+                key = (entry.get("name"), entry.get("path"), entry.get("revision"), entry.get("state"))
+                known = index.get(key)
+                if known is None:
+                    if key in index or not self._is_complete(where, entry):
+                        index[key] = None
+                        continue
+                    known = index[key] = WeightsEntry(entry=entry, nodes=[])
+                on = known.nodes
+                if not on or on[-1] != number:
+                    on.append(number)
+        except (AttributeError, TypeError):
+            self.errors.append(f"{where}: 'weights' is a list of dictionaries with name and path (or null: not asked).")
+
+    def _is_complete(self, where: str, entry: Mapping[str, t.Any]) -> bool:
+        self._number(where, "weights size_gb", entry.get("size_gb"))
+        return bool(entry.get("state", "complete") == "complete")
+
+    def _cards(self, where: str, gpus: Sequence[t.Any]) -> None:
+        gpus = self._sorted_cards(where, gpus)
+        node, looks = len(self.names) - 1, self.looks
+        own: dict[tuple[int, int], list[int]] = {}
+        number = len(self.card_node)
+        last: tuple[int, int] | None = None
+        mine: list[int] = []
+        for gpu in gpus:
+            get = gpu.get
+            try:
+                look = _look(gpu)
+            except KeyError:
+                look = tuple(get(key, default) for key, default in _LOOK_DEFAULTS)
+            reserved = get("reserved_mib")
+            if reserved is not None:
+                look = (*look, reserved)
+            # Hardly any card has one of these.
+            if "unified_memory" in gpu or "vgpu" in gpu:
+                unified = bool(get("unified_memory"))
+                pool = self.memory_mib[-1] if unified else None
+                look = (*look[: len(_LOOK_DEFAULTS)], reserved, unified, bool(get("vgpu")), pool)
+                if unified:
+                    self.pools.add(node)
+            try:
+                found = looks.get(look)
+            except TypeError:
+                found = None
+            if found is None:
+                found = self._new_look(f"{where}, card {get('index')}", look)
+            shape, flags = found
+            pci = get("pci")
+            address = None
+            if pci is not None:
+                if not isinstance(pci, dict):
+                    self.errors.append(f"{where}, card {get('index')}: 'pci' is a dictionary, this is {_kind(pci)}.")
+                else:
+                    address = pci.get("address")
+                    peers = pci.get("iommu_peers")
+                    if peers:
+                        flags |= self._peers(number, address, peers, gpus)
+            holder = get("holder")
+            if holder is not None:
+                flags |= self._holder(where, number, holder)
+            self.card_node.append(node)
+            self.card_index.append(gpu["index"])
+            self.card_shape.append(shape)
+            self.card_flags.append(flags)
+            self.card_uuid.append(get("uuid"))
+            self.card_pci.append(address)
+            if (shape, flags) != last:
+                last = (shape, flags)
+                known = own.get(last)
+                if known is None:
+                    known = own[last] = []
+                    self.cells.append(Cell(node=node, shape=shape, flags=flags, cards=known))
+                mine = known
+            mine.append(number)
+            number += 1
+
+    def _sorted_cards(self, where: str, gpus: Sequence[t.Any]) -> Sequence[dict[str, t.Any]]:
+        try:
+            indices = [gpu["index"] for gpu in gpus]
+        except (KeyError, TypeError):
+            indices = []
+        if indices and set(map(type, indices)) == {int}:
+            if len(set(indices)) == len(indices):
+                return gpus if indices == sorted(indices) else sorted(gpus, key=lambda gpu: t.cast("int", gpu["index"]))
+            twice = sorted({index for index in indices if indices.count(index) > 1})
+            self.errors.append(f"{where}: two cards have the index {', '.join(map(str, twice))}.")
+            return []
+        for at, gpu in enumerate(gpus):
+            if not isinstance(gpu, dict):
+                self.errors.append(f"{where}, gpus[{at}]: a card is a dictionary, this is {_kind(gpu)}.")
+            elif not isinstance(gpu.get("index"), int) or isinstance(gpu["index"], bool):
+                self.errors.append(
+                    f"{where}, gpus[{at}]: a card needs 'index', a whole number; this is {gpu.get('index')!r}."
+                )
+        return []
+
+    def _new_look(self, where: str, look: tuple[t.Any, ...]) -> tuple[int, int]:
+        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor = look[: len(_LOOK_DEFAULTS)]
+        more = look[len(_LOOK_DEFAULTS) :]
+        reserved = more[0] if more else None
+        unified, virtual, pool = more[1:] or (False, False, None)
+        for key, value in (("gpu_class", gpu_class), ("name", name), ("vendor", vendor)):
+            if value is not None and not isinstance(value, str):
+                self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
+                return 0, 0
+        for key, value in (("healthy", healthy), ("mig", mig)):
+            if value is not None and not isinstance(value, bool):
+                self.errors.append(f"{where}: {key} is true, false or null (not known), this is {value!r}.")
+        size_gb = self._number(where, "memory_gb", size_gb)
+        mib = self._number(where, "memory_mib", mib)
+        reserved = self._number(where, "reserved_mib", reserved)
+        try:
+            compute_cap = parse_compute_cap(cap)
+        except ValueError:
+            self.errors.append(f"{where}: compute_cap is written like 8.9, this is {cap!r}.")
+            compute_cap = None
+        # A profile written by hand may leave out what the table of cards knows by name.
+        model = find(name=name, memory_mib=_whole(mib), memory_gb=_whole(size_gb)) if name else None
+        if compute_cap is None and cap is None and model is not None:
+            compute_cap = model.compute_cap
+        if pool is not None and mib is None:
+            # No more than the node has, whatever is written on the box.
+            mib = pool if size_gb is None else min(pool, int(size_gb * 1024))
+            size_gb = pool // 1024 if size_gb is None else size_gb
+        if size_gb is None and mib is not None:
+            size_gb = nominal_memory_gb(name, None, int(mib))
+        if mib is None and size_gb is not None:
+            mib = model.printed_mib if model is not None and model.printed_mib else int(size_gb * 1024 * _PRINTED_SHARE)
+        shape = Shape(
+            gpu_class=gpu_class or gpu_class_of(name, memory_mib=_whole(mib), memory_gb=_whole(size_gb)),
+            memory_gb=size_gb,
+            memory_mib=mib,
+            reserved_mib=reserved,
+            compute_cap=compute_cap,
+            vendor=vendor or (model.vendor if model is not None else _vendor_of_name(name)),
+            mig=bool(mig),
+            unified=unified,
+            virtual=virtual or is_virtual(name),
+        )
+        number = self.shape_numbers.get(shape)
+        if number is None:
+            number = self.shape_numbers[shape] = len(self.shapes)
+            self.shapes.append(shape)
+        flags = UNHEALTHY if healthy is False else HEALTH_UNKNOWN if healthy is None else 0
+        with contextlib.suppress(TypeError):
+            self.looks[look] = (number, flags)
+        return number, flags
+
+    def _peers(self, number: int, address: t.Any, peers: t.Any, gpus: Sequence[dict[str, t.Any]]) -> int:
+        """A group is handed over whole: functions of the same slot and bridges go along, anything else does not."""
+        if not isinstance(peers, (list, tuple)) or not all(isinstance(peer, dict) for peer in peers):
+            self.errors.append(f"the card at {address}: 'iommu_peers' is a list of dictionaries, this is {peers!r}.")
+            return 0
+        flags = 0
+        slot = str(address).rpartition(".")[0]
+        for peer in peers:
+            other = str(peer.get("address"))
+            kind = str(peer.get("class") or "").lower().removeprefix("0x")
+            if other.rpartition(".")[0] == slot or kind.startswith(_BRIDGE):
+                continue
+            at = next((i for i, gpu in enumerate(gpus) if (gpu.get("pci") or {}).get("address") == other), None)
+            if at is None or not kind.startswith(_DISPLAY):
+                flags |= IOMMU
+            else:
+                flags |= PAIRED
+                first = number - next(
+                    i for i, gpu in enumerate(gpus) if (gpu.get("pci") or {}).get("address") == address
+                )
+                self.pairs[number] = tuple(sorted({*self.pairs.get(number, (number,)), first + at}))
+        return flags
+
+    def _holder(self, where: str, number: int, holder: t.Any) -> int:
+        if not isinstance(holder, dict):
+            self.errors.append(f"{where}: 'holder' is a dictionary (or null: nobody), this is {_kind(holder)}.")
+            return 0
+        if holder.get("ours"):
+            if isinstance(holder.get("name"), str):
+                self.ours[number] = holder["name"]
+            return 0
+        label = holder.get("name") or holder.get("id")
+        self.holders[number] = f"{holder.get('kind') or 'somebody'} {label}" if label is not None else "somebody"
+        return FOREIGN | OF_HOST if holder.get("kind") == "host" else FOREIGN
+
+    def fleet(self) -> Fleet:
+        return Fleet(
+            names=self.names,
+            states=self.states,
+            memory_gb=self.memory_gb,
+            memory_mib=self.memory_mib,
+            usable_mib=self.usable_mib,
+            labels=self.labels,
+            fabrics=self.fabrics,
+            free_gb=self.free_gb,
+            card_count=self.card_count,
+            asked_weights=self.asked,
+            weights=[found for found in self.weights.values() if found is not None],
+            shapes=self.shapes,
+            cells=self.cells,
+            node_cells=self.node_cells,
+            card_node=self.card_node,
+            card_index=self.card_index,
+            card_shape=self.card_shape,
+            card_flags=self.card_flags,
+            card_uuid=self.card_uuid,
+            card_pci=self.card_pci,
+            pairs=self.pairs,
+            pools=frozenset(self.pools),
+            holders=self.holders,
+            ours=self.ours,
+            fingerprint=self._fingerprint(),
+        )
+
+    def _fingerprint(self) -> str:
+        """Over what planning reads and nothing else: a new driver or a fuller disk is not another fleet."""
+        digest = hashlib.sha256()
+        columns: tuple[list[t.Any], ...] = (
+            self.names,
+            self.states,
+            self.usable_mib,
+            self.card_count,
+            self.card_node,
+            self.card_index,
+            self.card_shape,
+            self.card_flags,
+        )
+        for column in columns:
+            digest.update(repr(column).encode())
+        for texts in (self.card_uuid, self.card_pci):
+            # Half characters stand for themselves: a node may print any bytes.
+            digest.update("\0".join([text or "" for text in texts]).encode(errors="surrogatepass"))
+        digest.update(repr(self.fabrics).encode())
+        known = {key: found.nodes for key, found in self.weights.items() if found is not None}
+        for kept in sorted(known, key=repr):
+            digest.update(f"{kept!r}{known[kept]!r}".encode())
+        digest.update(bytes(self.asked))
+        seen: dict[int, str] = {}
+        for found in self.labels:
+            text = seen.get(id(found))
+            if text is None:
+                text = seen[id(found)] = repr(sorted(found.items()))
+            digest.update(text.encode())
+        digest.update(repr(self.shapes).encode())
+        special = bytes(shape.unified + 2 * shape.virtual for shape in self.shapes)
+        if any(special):
+            digest.update(repr(sorted(self.pools)).encode())
+            digest.update(special)
+        return digest.hexdigest()[:16]
+
+
+def shape_of_gpu(gpu: Mapping[str, t.Any]) -> Shape:
+    """The shape of a card as a plan describes it."""
+    size = gpu.get("memory_gb")
+    return Shape(
+        gpu_class=gpu.get("gpu_class"),
+        memory_gb=size,
+        memory_mib=None if size is None else int(size * 1024 * _PRINTED_SHARE),
+        reserved_mib=None,
+        compute_cap=parse_compute_cap(gpu.get("compute_cap")),
+        vendor=None,
+        mig=False,
+    )
+
+
+def label_text(value: t.Any) -> str:
+    """A label's value as text; booleans read as YAML writes them."""
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return str(value)
+
+
+def _whole(size: Number | None) -> int | None:
+    return None if size is None else int(size)
+
+
+def _vendor_of_name(name: str | None) -> str | None:
+    text = (name or "").lower() + " "
+    for vendor, words in _VENDOR_WORDS:
+        if any(word in text for word in words):
+            return vendor
+    return None
+
+
+def _kind(value: t.Any) -> str:
+    if value is None:
+        return "null"
+    return {
+        "dict": "a dictionary",
+        "list": "a list",
+        "str": "a text",
+        "int": "a number",
+        "float": "a number",
+        "bool": "a boolean",
+    }.get(type(value).__name__, type(value).__name__)

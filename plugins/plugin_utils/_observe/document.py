@@ -1,0 +1,153 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What is asked of the replicas, and what becomes of the answers: compared with the catalog, kept in a file, shown."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections import Counter
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import Names
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
+    FAILED,
+    READY,
+    STATES,
+    DriftFinder,
+    state_of,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import plural
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import duration
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
+
+if t.TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+
+VERSION = 1
+
+# What of a slot is needed to ask its engine; the rest stays on the controller.
+_ASKED = (
+    "slot",
+    "role",
+    "replica_of",
+    "replica",
+    "node",
+    "engine",
+    "endpoint",
+    "paths",
+    "model",
+    "aliases",
+    "source",
+    "gpus",
+    "shards",
+    "startup_timeout",
+    "profile",
+    "fingerprint",
+    "simulated",
+)
+# Up to so many replicas each gets a line; above it those that are not ready, and how many are.
+_SHOWN = 40
+_WIDE = 60
+
+
+def questions(slots: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Return of each slot what is needed to ask its engine."""
+    return [{key: slot[key] for key in _ASKED if slot.get(key) is not None} for slot in slots]
+
+
+def with_catalog(replicas: Sequence[Mapping[str, t.Any]], catalog: Catalog) -> list[dict[str, t.Any]]:
+    """Return what was observed with what the catalog says of it: drift, simulated, and the model's own name."""
+    finder, names = DriftFinder(catalog), Names(catalog)
+    found = []
+    for replica in replicas:
+        one = dict(replica)
+        served = one.get("served_model")
+        if one.get("model") is None and served is not None:
+            model = names.resolve(served)
+            one["model"] = one["served_model"] = served if model is None else model.name
+        model = names.resolve(one["model"]) if one.get("model") is not None else None
+        one["simulated"] = bool(one.get("simulated")) or (model is not None and is_simulated(model))
+        drift = finder.find(one)
+        shards = one.pop("shards", [])
+        one["drift"] = None if drift is None else drift.state
+        one["shards"] = shards
+        found.append(one)
+    return found
+
+
+def dump_observed(replicas: Sequence[Mapping[str, t.Any]]) -> str:
+    """Return the text of the file: JSON with one replica a line, so that a difference reads as what changed."""
+    lines = ",\n".join(f"  {json.dumps(one)}" for one in replicas)
+    listed = f"[\n{lines}\n ]" if lines else "[]"
+    return f'{{"version": {VERSION},\n "replicas": {listed}}}\n'
+
+
+def read_observed(path: Path, errors: list[str]) -> list[dict[str, t.Any]] | None:
+    """Read what was observed last; None where there is no such file. What is wrong is added to the errors."""
+    remedy = "remove the file and observe again"
+    try:
+        text = read_text(path)
+        document = None if text is None else json.loads(text)
+    except (OSError, ValueError, RecursionError) as exc:
+        errors.append(f"{path}: can not be read as JSON ({exc}); {remedy}")
+        return None
+    if text is None:
+        return None
+    if not isinstance(document, dict) or document.get("version") != VERSION or "replicas" not in document:
+        errors.append(f"{path}: is not what was observed, version {VERSION}; {remedy}")
+        return None
+    found = [f"{path}: {error} Remedy: {remedy}." for error in find_replica_errors(document["replicas"])]
+    errors += found
+    return None if found else t.cast("list[dict[str, t.Any]]", document["replicas"])
+
+
+def count_states(replicas: Sequence[Mapping[str, t.Any]]) -> dict[str, int]:
+    """How many replicas are in each state."""
+    counts = Counter(map(state_of, replicas))
+    return {state: counts[state] for state in STATES}
+
+
+def format_observed(replicas: Sequence[Mapping[str, t.Any]], empty: Sequence[str] = ()) -> str:
+    """Return the replicas as a table, those that failed first; of many only those that are not ready."""
+    counts = count_states(replicas)
+    parts = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    head = plural(len(replicas), "replica") + (f": {parts}" if parts else "")
+    if empty:
+        head += f"; {plural(len(empty), 'slot')} without a model"
+    rank = {state: at for at, state in enumerate((FAILED, "starting", "draining", READY))}
+    ordered = sorted(replicas, key=lambda one: rank[state_of(one)])
+    if len(ordered) > _SHOWN:
+        ordered = [one for one in ordered if state_of(one) != READY or one.get("drift") == "stale"]
+    rows = [_row(one) for one in ordered[:_SHOWN]]
+    lines = [head]
+    if rows:
+        header = ("REPLICA", "STATE", "MODEL", "RUNNING", "WAITING", "IDLE", "DRIFT", "WHY")
+        lines += ["", *format_columns(header, rows)]
+    if len(ordered) > _SHOWN:
+        lines.append(f"and {len(ordered) - _SHOWN} more")
+    return "\n".join(lines) + "\n"
+
+
+def _row(one: Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+    idle = one.get("idle_seconds")
+    model, served = one.get("model"), one.get("served_model")
+    why = one.get("reason")
+    if served and model and served != model:
+        why = f"it serves {served}"
+    told = (one["id"], state_of(one), model, one.get("running"), one.get("waiting"))
+    return (*map(_short, told), None if idle is None else duration(idle), one.get("drift"), why)
+
+
+def _short(value: t.Any) -> t.Any:
+    return value[: _WIDE - 3] + "..." if isinstance(value, str) and len(value) > _WIDE else value

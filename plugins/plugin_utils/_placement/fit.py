@@ -1,0 +1,330 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Whether something fits: one predicate with reason codes in a fixed order, for everybody who asks.
+
+The plan, the lists of models that fit, the table and the explanations all call ``card_refusal`` (a card by itself) and
+``lot_refusal`` (a card where it is). What can not be seen on a card (others hold it, memory of the node) is added by
+those who keep the books, with the codes that come later in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import (
+    cache_tokens,
+    changes_memory,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
+    FOREIGN,
+    HEALTH_UNKNOWN,
+    IOMMU,
+    PAIRED,
+    READY,
+    UNHEALTHY,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import (
+    LEAST_CONTEXT,
+    need_gib,
+    usable_gib,
+)
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
+        CapWindow,
+        ComputeCap,
+        Engine,
+        MemoryFacts,
+        Model,
+        Profile,
+        Role,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
+        Number,
+        Shape,
+    )
+
+CODES = (
+    "config",
+    "source",
+    "node_state",
+    "node_pin",
+    "selector",
+    "no_gpu",
+    "gpus_unknown",
+    "engine",
+    "kind",
+    "vendor",
+    "gpu_class",
+    "mig",
+    "cc_min",
+    "cc_max",
+    "vram",
+    "memory_unknown",
+    "unhealthy",
+    "health_unknown",
+    "iommu_group",
+    "foreign",
+    "in_use",
+    "block",
+    "fabric",
+    "ram",
+    "disk",
+)
+CODE_RANK = {code: rank for rank, code in enumerate(CODES)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """Memory facts of a model with how it is run: decides per card, beside the nominal size."""
+
+    facts: MemoryFacts
+    context: int
+    tp: int = 1
+    pp: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What one card, and the node around it, must offer. ``None`` asks nothing."""
+
+    engines: tuple[str, ...] = ()
+    kind: str | None = None
+    vendor: str | None = None
+    gpu_class: str | None = None
+    min_cc: ComputeCap | None = None
+    max_cc: ComputeCap | None = None
+    engine_min_cc: ComputeCap | None = None
+    engine_max_cc: ComputeCap | None = None
+    engine_gaps: tuple[CapWindow, ...] = ()
+    engine_vendors: tuple[str, ...] = ()
+    vram_gb: Number | None = None
+    exact: tuple[Exact, ...] = ()
+    engine: str = ""
+    utilisation: float | None = None
+    overhead_gib: float | None = None
+    overhead_large_gib: float | None = None
+    node: str | None = None
+    selector: Mapping[str, str] = field(default_factory=dict)
+    whole_group: bool = False
+    passthrough: bool = True
+
+
+def card_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str | None = None) -> str | None:  # noqa: C901, PLR0911, PLR0912
+    """Why a card of this shape does not do, or ``None``: the first rule that fails, in the order of ``CODES``.
+
+    ``engine`` and ``kind`` are what a role on that card already decided, where it is a model that asks.
+    """
+    if engine is not None and ask.engines and engine not in ask.engines:
+        return "engine"
+    if shape.vendor is not None and ask.engine_vendors and shape.vendor not in ask.engine_vendors:
+        return "engine"
+    if kind is not None and ask.kind is not None and kind != ask.kind:
+        return "kind"
+    if ask.vendor is not None and shape.vendor is not None and shape.vendor != ask.vendor:
+        return "vendor"
+    if ask.gpu_class is not None and shape.gpu_class != ask.gpu_class:
+        return "gpu_class"
+    if shape.mig or (shape.virtual and ask.passthrough):
+        return "mig"
+    cap = shape.compute_cap
+    if cap is None:
+        # A floor that was asked for can not be shown to hold; what an engine needs in general is no reason to refuse.
+        if ask.min_cc is not None:
+            return "cc_min"
+        if ask.max_cc is not None:
+            return "cc_max"
+    else:
+        if (ask.min_cc is not None and cap < ask.min_cc) or (ask.engine_min_cc is not None and cap < ask.engine_min_cc):
+            return "cc_min"
+        if (ask.max_cc is not None and cap > ask.max_cc) or (ask.engine_max_cc is not None and cap > ask.engine_max_cc):
+            return "cc_max"
+        if any(cap in gap for gap in ask.engine_gaps):
+            return "engine"
+    if shape.memory_gb is None:
+        return "memory_unknown" if ask.vram_gb is not None or ask.exact else None
+    if ask.vram_gb is not None and shape.memory_gb < ask.vram_gb:
+        return "vram"
+    if ask.exact and short_gib(ask, shape) > 0:
+        return "vram"
+    return None
+
+
+def short_gib(ask: Ask, shape: Shape) -> float:
+    """How many GiB a card lacks by exact arithmetic; 0 where it has enough or nothing exact is known."""
+    need, have = exact_gib(ask, shape)
+    return max(0.0, need - have) if need else 0.0
+
+
+def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
+    """What is needed and what the engine may use of a card, in GiB; (0, 0) where nothing exact is known."""
+    if shape.memory_mib is None:
+        return 0.0, 0.0
+    needs = [need_gib(exact.facts, context=exact.context, tp=exact.tp, pp=exact.pp) for exact in ask.exact]
+    known = [need for need in needs if need is not None]
+    if not known:
+        return 0.0, 0.0
+    have = usable_gib(
+        shape.memory_mib,
+        reserved_mib=shape.reserved_mib,
+        utilisation=ask.utilisation,
+        overhead_gib=ask.overhead_gib,
+        overhead_large_gib=ask.overhead_large_gib,
+    )
+    return sum(known), have
+
+
+def shared_mib(ask: Ask, shape: Shape) -> int:
+    """What a placement takes of the memory of its node on a card that has none of its own, in MiB."""
+    need, _have = exact_gib(ask, shape)
+    return math.ceil(max(need, ask.vram_gb or 0) * 1024)
+
+
+def node_refusal(ask: Ask, *, name: str, state: str, labels: Mapping[str, str]) -> str | None:
+    """Why nothing new may go to this node, or ``None``."""
+    if state != READY:
+        return "node_state"
+    if ask.node is not None and ask.node != name:
+        return "node_pin"
+    for key, value in ask.selector.items():
+        if labels.get(key) != value:
+            return "selector"
+    return None
+
+
+def flag_refusal(ask: Ask, flags: int) -> str | None:
+    """Why a card can not be had as it stands: broken, tied to its IOMMU group, or held by somebody else."""
+    if flags & UNHEALTHY:
+        return "unhealthy"
+    if flags & HEALTH_UNKNOWN:
+        return "health_unknown"
+    if ask.passthrough and (flags & IOMMU or (flags & PAIRED and not ask.whole_group)):
+        return "iommu_group"
+    if flags & FOREIGN:
+        return "foreign"
+    return None
+
+
+def ask_of_role(role: Role, models: Mapping[str, Model], engines: Mapping[str, Engine], *, passthrough: bool) -> Ask:
+    """What a role asks of a card: its needs, and the needs of the models that its slots are fixed to."""
+    needs = role.needs
+    served = [models[slot.model] for slot in role.slots if slot.model is not None and slot.model in models]
+    engine = engines.get(needs.engine)
+    declared = sum(model.vram_gb for model in served if model.vram_gb is not None)
+    vram = max((size for size in (needs.min_vram_gb, declared or None) if size is not None), default=None)
+    floors = [cap for cap in (needs.min_cc, *(model.min_cc for model in served)) if cap is not None]
+    return Ask(
+        engines=(needs.engine,),
+        kind=needs.kind,
+        vendor=needs.vendor,
+        gpu_class=needs.gpu_class,
+        min_cc=max(floors, default=None),
+        max_cc=needs.max_cc,
+        vram_gb=vram,
+        exact=tuple(exact for exact in map(_exact_alone, served) if exact is not None),
+        node=needs.node,
+        selector=needs.node_selector,
+        passthrough=passthrough,
+        **_of_engine(needs.engine, engine, [model.quantization for model in served]),
+    )
+
+
+def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine], *, passthrough: bool) -> Ask:
+    """What one card of a shard must offer, per rank."""
+    ranks = profile.tp * profile.pp
+    vram = None if model.vram_gb is None else model.vram_gb if ranks == 1 else math.ceil(model.vram_gb / ranks)
+    exact = None
+    # Arguments that change what the engine takes of a card leave only the stated size to go by.
+    if model.memory is not None and model.memory.weights_gib is not None and not changes_memory(profile):
+        context = cache_tokens(model, profile) or _context(model)
+        exact = Exact(facts=model.memory, context=context, tp=profile.tp, pp=profile.pp)
+    return Ask(
+        engines=(profile.engine,),
+        gpu_class=profile.gpu_class,
+        min_cc=model.min_cc,
+        vram_gb=vram,
+        exact=() if exact is None else (exact,),
+        selector=profile.node_selector,
+        whole_group=True,
+        passthrough=passthrough,
+        **_of_engine(profile.engine, engines.get(profile.engine), (model.quantization,)),
+    )
+
+
+def ask_of_model(model: Model, engine_name: str, engines: Mapping[str, Engine]) -> Ask:
+    """What a model asks of a card on which a role runs this engine."""
+    exact = _exact_alone(model)
+    return Ask(
+        engines=model.engines,
+        kind=model.kind,
+        min_cc=model.min_cc,
+        vram_gb=model.vram_gb,
+        exact=() if exact is None else (exact,),
+        # The role has the card already, in whatever way.
+        passthrough=False,
+        **_of_engine(engine_name, engines.get(engine_name), (model.quantization,)),
+    )
+
+
+def models_fitting(
+    models: Sequence[Model], shape: Shape, *, engine: str | None, kind: str | None, engines: Mapping[str, Engine]
+) -> list[str]:
+    """The names of the models that fit a card under an engine (``None``: under any of theirs), in catalog order."""
+    fitting = []
+    for model in models:
+        names: Iterable[str] = (engine,) if engine is not None else model.engines or ("",)
+        if any(
+            card_refusal(ask_of_model(model, name, engines), shape, engine=engine, kind=kind) is None for name in names
+        ):
+            fitting.append(model.name)
+    return fitting
+
+
+def models_fitting_cpu(
+    models: Sequence[Model], memory_gb: Number | None, *, engine: str, kind: str | None
+) -> list[str]:
+    """The names of the models that an engine can serve from main memory of this size, in catalog order."""
+    return [
+        model.name
+        for model in models
+        if engine in model.engines
+        and (kind is None or model.kind == kind)
+        and (memory_gb is None or model.vram_gb is None or model.vram_gb <= memory_gb)
+    ]
+
+
+def _of_engine(name: str, engine: Engine | None, quantizations: Sequence[str | None]) -> dict[str, t.Any]:
+    if engine is None:
+        return {"engine": name}
+    windows = [engine.window(quantization) for quantization in quantizations or (None,)]
+    return {
+        "engine": name,
+        "engine_min_cc": max((window.low for window in windows if window.low is not None), default=None),
+        "engine_max_cc": min((window.high for window in windows if window.high is not None), default=None),
+        "engine_gaps": engine.gaps,
+        "engine_vendors": engine.vendors,
+        "utilisation": engine.utilisation,
+        "overhead_gib": engine.overhead_gib,
+        "overhead_large_gib": engine.overhead_large_gib,
+    }
+
+
+def _exact_alone(model: Model) -> Exact | None:
+    if model.memory is None or model.memory.weights_gib is None:
+        return None
+    return Exact(facts=model.memory, context=_context(model))
+
+
+def _context(model: Model) -> int:
+    if model.context_length:
+        return model.context_length
+    return min(LEAST_CONTEXT, model.context or LEAST_CONTEXT)

@@ -1,0 +1,231 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What is done in which order: the one answer that the role and its tests share.
+
+The phases are barriers: all steps of one are done before the first of the next. Within a phase the order does not matter.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
+    mapping_id,
+    parse_address,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import (
+        Allowed,
+        Definition,
+    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import (
+        Cluster,
+        Guest,
+        Holder,
+    )
+
+# Machines that are not wanted any more go first, then machines let go of cards that others get: both make room. Mappings come
+# before the machines that name them, and go after those that did.
+REMOVE, RELEASE, MAP, MAKE, UNMAP = PHASES = ("remove", "release", "map", "make", "unmap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One call of a module with its arguments. ``host`` is the node of the inventory whose settings of the API are used."""
+
+    phase: str
+    host: str
+    cluster: str
+    text: str
+    args: dict[str, t.Any]
+
+    def plain(self) -> dict[str, t.Any]:
+        """The step as data."""
+        return {"text": self.text, **self.args}
+
+
+def make_steps(
+    vms: Sequence[Definition],
+    clusters: Mapping[str, Cluster],
+    hosts: Mapping[tuple[str, str], str],
+    *,
+    allowed: Allowed,
+    prefix: str,
+) -> list[Step]:
+    """Return the steps from the state of the clusters to the definitions, phase by phase.
+
+    :param hosts: node of the inventory by cluster and name of the node in PVE
+    """
+    steps: list[Step] = []
+    for name, cluster in sorted(clusters.items()):
+        if cluster.error is None:
+            there = [one for one in vms if one["cluster"] == name and _is_online(cluster, one["pve_node"])]
+            planned = {one["vmid"] for one in vms if one["cluster"] == name}
+            steps += _Maker(cluster, there, planned, hosts, allowed).steps(prefix=prefix)
+    return sorted(steps, key=lambda one: (PHASES.index(one.phase), natural_key(one.host), natural_key(one.text)))
+
+
+def _is_online(cluster: Cluster, node: str) -> bool:
+    found = cluster.nodes.get(node)
+    return found is not None and found.online
+
+
+class _Maker:
+    def __init__(
+        self,
+        cluster: Cluster,
+        vms: Sequence[Definition],
+        planned: set[int],
+        hosts: Mapping[tuple[str, str], str],
+        allowed: Allowed,
+    ) -> None:
+        self.cluster = cluster
+        self.vms = vms
+        self.planned = planned
+        self.hosts = hosts
+        self.allowed = allowed
+        self.by_vmid = {one["vmid"]: one for one in vms}
+
+    def steps(self, *, prefix: str) -> Iterable[Step]:
+        removed = set()
+        for guest in self.cluster.guests.values():
+            if guest.ours and _is_online(self.cluster, guest.node) and self._goes(guest):
+                removed.add(guest.vmid)
+                yield self._step(REMOVE, guest.node, f"{guest.name} ({guest.vmid}) on {guest.node}", vm=_absent(guest))
+        running = set()
+        for vmid, keys in self._released(removed).items():
+            guest = self.cluster.guests[vmid]
+            if guest.running:
+                running.add(vmid)
+            vm = self._without(guest, keys)
+            yield self._step(RELEASE, guest.node, f"take {', '.join(keys)} from {guest.name} ({vmid})", vm=vm)
+        yield from self._mappings()
+        for one in self.vms:
+            started = True if one["start"] or one["vmid"] in running else None
+            text = f"{one['name']} ({one['vmid']}) on {one['pve_node']}"
+            # What a run in check mode would find is still as it was before the steps above.
+            vm = _present(one, started=started) | {"anew": one["vmid"] in removed}
+            yield self._step(MAKE, one["pve_node"], text, vm=vm)
+        if self.allowed.prune:
+            yield from self._unused_mappings(prefix)
+
+    def _goes(self, guest: Guest) -> bool:
+        """Whether a machine of ours is removed: in no plan, or on another node than planned."""
+        if guest.vmid not in self.planned:
+            return self.allowed.prune
+        one = self.by_vmid.get(guest.vmid)
+        return one is not None and guest.node != one["pve_node"] and guest.name == one["name"] and self.allowed.recreate
+
+    def _released(self, removed: set[int]) -> dict[int, list[str]]:
+        """Which devices planned machines have to let go, because another machine gets their cards."""
+        keys: dict[int, set[str]] = {}
+        for one in self.vms:
+            cards = self.cluster.nodes[one["pve_node"]].cards or {}
+            for entry in one["mappings"]:
+                address = parse_address(entry["path"])
+                card = cards.get(address) if address is not None else None
+                for holder in card.holders if card is not None else ():
+                    if self._lets_go(holder, one, removed):
+                        keys.setdefault(holder.vmid, set()).add(holder.key)
+        return {vmid: sorted(keys[vmid], key=natural_key) for vmid in sorted(keys)}
+
+    def _lets_go(self, holder: Holder, one: Definition, removed: set[int]) -> bool:
+        guest = self.cluster.guests.get(holder.vmid)
+        return (
+            guest is not None
+            and guest.ours
+            and holder.certain
+            and holder.vmid != one["vmid"]
+            and holder.vmid in self.by_vmid
+            and holder.vmid not in removed
+            and (self.allowed.strict or guest.own is None or holder.key in guest.own)
+        )
+
+    def _without(self, guest: Guest, keys: Sequence[str]) -> dict[str, t.Any]:
+        """A machine without its cards, standing still; what it is to have comes when it is made what the plan says."""
+        one = self.by_vmid[guest.vmid]
+        config: dict[str, t.Any] = {key: one["config"][key] for key in one["config"] if not key.startswith("hostpci")}
+        config |= dict.fromkeys(keys)
+        values: dict[str, t.Any] = {"vmid": guest.vmid, "name": guest.name, "node": guest.node, "config": config}
+        values |= {"fingerprint": guest.fingerprint, "state": "present", "started": False}
+        return values
+
+    def _mappings(self) -> Iterable[Step]:
+        entries: dict[str, list[dict[str, t.Any]]] = {}
+        for one in self.vms:
+            for entry in one["mappings"]:
+                entries.setdefault(entry["id"], []).append(entry)
+        for name, wanted in sorted(entries.items()):
+            nodes = {entry["node"] for entry in wanted}
+            there = [_known(entry) for entry in self.cluster.mappings.get(name, ()) if entry.get("node") in nodes]
+            if sorted(there, key=str) != sorted((_known(entry) for entry in wanted), key=str):
+                ordered = sorted(map(_known, wanted), key=lambda entry: (natural_key(entry["node"]), entry["path"]))
+                mapping = {"id": name, "entries": ordered, "state": "present"}
+                yield self._step(MAP, ordered[0]["node"], f"mapping {name}", mapping=mapping)
+
+    def _unused_mappings(self, prefix: str) -> Iterable[Step]:
+        """Mappings that this collection named after a card, when no planned machine has the card."""
+        used = {entry["id"] for one in self.vms for entry in one["mappings"]}
+        for name, entries in sorted(self.cluster.mappings.items()):
+            if name in used or not entries or not all(_is_named_by_us(name, entry, prefix) for entry in entries):
+                continue
+            node = str(entries[0]["node"])
+            if _is_online(self.cluster, node) and not self._is_kept(name, node):
+                mapping = {"id": name, "entries": [], "state": "absent", "used": self._has_holders(name, node)}
+                yield self._step(UNMAP, node, f"mapping {name}", mapping=mapping)
+
+    def _holders(self, name: str, node: str) -> list[Holder]:
+        cards = self.cluster.nodes[node].cards or {}
+        paths = [parse_address(entry.get("path")) for entry in self.cluster.mappings[name]]
+        return [holder for address in paths if address in cards for holder in cards[address].holders]
+
+    def _is_kept(self, name: str, node: str) -> bool:
+        """Whether somebody else's machine uses a mapping of ours."""
+        return any(not holder.ours for holder in self._holders(name, node))
+
+    def _has_holders(self, name: str, node: str) -> bool:
+        return bool(self._holders(name, node))
+
+    def _step(self, phase: str, pve_node: str, text: str, **args: t.Any) -> Step:
+        host = self.hosts.get((self.cluster.name, pve_node))
+        if host is None:
+            # Any node of the inventory that knows this API does: the call goes to the cluster.
+            host = min(
+                (node for (name, _node), node in self.hosts.items() if name == self.cluster.name), key=natural_key
+            )
+        return Step(phase=phase, host=host, cluster=self.cluster.name, text=text, args=args)
+
+
+def _known(entry: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """An entry as the module takes it."""
+    keys = ("node", "path", "pci_id", "subsystem_id", "iommu_group")
+    return {key: entry[key] for key in keys if entry.get(key) is not None}
+
+
+def _is_named_by_us(name: str, entry: Mapping[str, t.Any], prefix: str) -> bool:
+    address = parse_address(entry.get("path"))
+    return address is not None and mapping_id(prefix, str(entry.get("node")), address) == name
+
+
+def _present(one: Definition, *, started: bool | None) -> dict[str, t.Any]:
+    values = {key: one[key] for key in ("vmid", "name", "config", "mappings", "fingerprint")}
+    return values | {
+        "node": one["pve_node"],
+        "source": one.get("source") or {},
+        "state": "present",
+        "started": started,
+    }
+
+
+def _absent(guest: Guest) -> dict[str, t.Any]:
+    return {"vmid": guest.vmid, "name": guest.name, "node": guest.node, "state": "absent"}

@@ -1,0 +1,348 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""How the engine of a slot is started: its command line and its variables, from what the slot's document says.
+
+The options are those of vLLM 0.33, SGLang 0.5.23, llama.cpp of October 2026, text-embeddings-inference 1.9.3 and
+infinity 0.0.78. What the profile's own arguments say is not said again.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gpus import (
+    VARIABLES,
+    visible_cards,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import is_address
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import EnvRef, clean
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.secrets import reference
+
+if t.TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import Word
+
+# Ports by which the parts of a replica over several nodes find each other.
+RAY_PORT = 6379
+SGLANG_PORT = 20000
+RPC_PORT = 50052
+MEET_PORTS: Mapping[str, int] = {"vllm": RAY_PORT, "sglang": SGLANG_PORT, "llamacpp": RPC_PORT}
+
+# text-embeddings-inference takes so many tokens at once unless it is told otherwise.
+_TEI_TOKENS = 16384
+_SOURCE = re.compile(
+    r"(?P<repo>[^/:@]+/[^/:@]+)(?:@(?P<revision>.+)|/(?P<file>.+\.gguf)|:(?P<quant>.+))?", re.IGNORECASE
+)
+
+
+class NoCommandError(Exception):
+    """A slot whose engine can not be started by a command; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What starts the engine of a slot, or one part of it, on one machine.
+
+    ``env`` are plain values; ``passed`` are variables that the machine knows and the engine reads. On bare metal there is
+    no ``vm``, and the engine has only these ``cards`` of its machine.
+    """
+
+    slot: str
+    node: str
+    vm: str | None
+    engine: str
+    rank: int | None
+    argv: tuple[Word, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
+    cards: tuple[Mapping[str, t.Any], ...] | None = None
+    port: int | None = None
+    local_path: str | None = None
+
+
+@dataclass(slots=True)
+class _Line:
+    """A command line in the making."""
+
+    slot: Mapping[str, t.Any]
+    words: list[Word]
+    args: Sequence[str]
+
+    def states(self, *names: str) -> bool:
+        """Return whether the profile's own arguments give an option."""
+        return any(_option(word) in names for word in self.args)
+
+    def add(self, name: str, *values: object, also: Sequence[str] = ()) -> None:
+        """Add an option with its values, unless the profile gives it (``also``: its other names)."""
+        if not self.states(name, *also):
+            self.words += [name, *(value if isinstance(value, EnvRef) else str(value) for value in values)]
+
+    def profile(self, name: str) -> int:
+        return int((self.slot.get("profile") or {}).get(name) or 1)
+
+
+def _option(word: str) -> str:
+    option = word.partition("=")[0]
+    return option.replace("_", "-") if option.startswith("--") else option
+
+
+def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> list[Command]:
+    """Return what starts the engine of a slot: one command, or one for each node of its replica in order of rank.
+
+    :param slot: the slot's document
+    :param api_keys: whether engines that take their key only by an option get it from a variable
+    :raises NoCommandError: where there is nothing to start, or it is not known how
+    """
+    engine = str(slot["engine"])
+    make = _ENGINES.get(engine)
+    if make is None:
+        raise NoCommandError(f"it is not known how {engine} is started")
+    if slot.get("model") is None:
+        raise NoCommandError("no model is settled for it")
+    if slot.get("source") is None:
+        raise NoCommandError("the catalog has no source for its model")
+    if slot.get("endpoint") is None:
+        raise NoCommandError("its port is not known")
+    profile = slot.get("profile") or {}
+    told: Mapping[str, str] = profile.get("env") or {}
+    if slot.get("bare_metal"):
+        told = {name: value for name, value in told.items() if name not in VARIABLES}
+    env = {name: clean(value) for name, value in told.items() if value != reference(name)}
+    args = [str(word) for word in profile.get("args") or ()]
+    lines = make(slot, args, api_keys)
+    source = str(slot["source"])
+    found = []
+    for rank, line in enumerate(lines):
+        shard = slot["shards"][rank] if len(lines) > 1 else slot
+        own = dict(env)
+        cards: tuple[Mapping[str, t.Any], ...] | None = None
+        if slot.get("bare_metal"):
+            cards = tuple(shard.get("gpus") or ())
+            own |= visible_cards(cards)
+        if len(lines) > 1 and engine == "vllm" and is_address(shard["host"]):
+            own["VLLM_HOST_IP"] = shard["host"].strip("[]")
+        found.append(
+            Command(
+                slot=str(slot["slot"]),
+                node=str(shard["node"]),
+                vm=str(shard["vm"]["name"]) if "vm" in shard else None,
+                engine=engine,
+                rank=rank if len(lines) > 1 else None,
+                argv=tuple(word if isinstance(word, EnvRef) else clean(word) for word in line),
+                env=own,
+                passed=(*(name for name in told if name not in env), *_KEYS.get(engine, ()), "HF_TOKEN"),
+                cards=cards,
+                port=_port(slot) if rank == 0 else None,
+                local_path=source if source.startswith("/") else None,
+            )
+        )
+    return found
+
+
+def _port(slot: Mapping[str, t.Any]) -> int:
+    return int(str(slot["endpoint"]).rpartition(":")[2])
+
+
+def _meet_port(slot: Mapping[str, t.Any]) -> int:
+    return int(slot.get("meet_port") or MEET_PORTS[str(slot["engine"])])
+
+
+def _bind(slot: Mapping[str, t.Any]) -> str:
+    """The address to listen on: all of them, in the family by which the slot is asked."""
+    return "::" if str(slot["endpoint"]).startswith("http://[") else "0.0.0.0"  # noqa: S104
+
+
+def _heads(slot: Mapping[str, t.Any]) -> list[str]:
+    return [str(shard["host"]) for shard in slot.get("shards") or ()]
+
+
+def _names(slot: Mapping[str, t.Any]) -> list[str]:
+    return [str(slot["model"]), *(str(name) for name in slot.get("aliases") or ())]
+
+
+def _split_source(slot: Mapping[str, t.Any]) -> tuple[str, str | None]:
+    """Return what the engine loads, and the revision of it."""
+    source = str(slot["source"])
+    match = None if source.startswith("/") else _SOURCE.fullmatch(source)
+    if match is None or match["revision"] is None:
+        return source, None
+    return match["repo"], match["revision"]
+
+
+def _vllm(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[list[Word]]:  # noqa: FBT001
+    source, revision = _split_source(slot)
+    line = _Line(slot, ["vllm", "serve", source], args)
+    line.add("--host", _bind(slot))
+    line.add("--port", _port(slot))
+    line.add("--served-model-name", *_names(slot))
+    if revision:
+        line.add("--revision", revision)
+    if line.profile("tp") > 1:
+        line.add("--tensor-parallel-size", line.profile("tp"), also=("-tp",))
+    if line.profile("pp") > 1:
+        line.add("--pipeline-parallel-size", line.profile("pp"), also=("-pp",))
+    if slot.get("context_length"):
+        line.add("--max-model-len", slot["context_length"])
+    if slot.get("memory_fraction"):
+        line.add("--gpu-memory-utilization", slot["memory_fraction"], also=("--kv-cache-memory-bytes",))
+    if slot.get("kind") in ("embedding", "reranker"):
+        line.add("--runner", "pooling")
+    if slot.get("lora"):
+        line.add("--enable-lora")
+    hosts = _heads(slot)
+    if not hosts:
+        return [[*line.words, *args]]
+    line.add("--distributed-executor-backend", "ray")
+    # The parts of the replica meet at the head; the engine waits there until all of them are in.
+    port = _meet_port(slot)
+    # On a node others may have a Ray of their own, so that the engine is told which one is meant.
+    run = f'exec env "RAY_ADDRESS={hosts[0]}:{port}" "$@"' if slot.get("bare_metal") else 'exec "$@"'
+    head: list[Word] = ["/bin/sh", "-c", f"ray start --head --port={port} && {run}", "sh", *line.words, *args]
+    worker: list[Word] = ["ray", "start", f"--address={hosts[0]}:{port}", "--block"]
+    return [head, *(list(worker) for _host in hosts[1:])]
+
+
+def _sglang(slot: Mapping[str, t.Any], args: Sequence[str], keys: bool) -> list[list[Word]]:  # noqa: FBT001
+    source, revision = _split_source(slot)
+    line = _Line(slot, ["python3", "-m", "sglang.launch_server", "--model-path", source], args)
+    line.add("--host", _bind(slot))
+    line.add("--port", _port(slot))
+    line.add("--served-model-name", slot["model"])
+    if revision:
+        line.add("--revision", revision)
+    if line.profile("tp") > 1:
+        line.add("--tp-size", line.profile("tp"), also=("--tensor-parallel-size", "--tp"))
+    if line.profile("pp") > 1:
+        line.add("--pp-size", line.profile("pp"), also=("--pipeline-parallel-size", "--pp"))
+    if slot.get("context_length"):
+        line.add("--context-length", slot["context_length"])
+    if slot.get("memory_fraction"):
+        line.add("--mem-fraction-static", _static_fraction(slot))
+    if slot.get("kind") in ("embedding", "reranker"):
+        line.add("--is-embedding")
+    if slot.get("lora"):
+        # Adapters that are loaded later must fit what the engine was told when it started.
+        line.add("--enable-lora")
+        line.add("--max-lora-rank", 64, also=("--lora-paths",))
+        line.add("--lora-target-modules", "all", also=("--lora-paths",))
+    line.add("--enable-metrics")
+    if keys:
+        line.add("--api-key", EnvRef("SGLANG_API_KEY"))
+    hosts = _heads(slot)
+    if not hosts:
+        return [[*line.words, *args]]
+    meet: list[Word] = [
+        "--dist-init-addr",
+        f"{hosts[0]}:{_meet_port(slot)}",
+        "--nnodes",
+        str(len(hosts)),
+        "--node-rank",
+    ]
+    return [[*line.words, *meet, str(rank), *args] for rank in range(len(hosts))]
+
+
+def _static_fraction(slot: Mapping[str, t.Any]) -> float:
+    """SGLang counts weights and cache only: what the engine takes beside them comes off its share."""
+    beside = 4.0
+    sizes = [gpu["memory_gb"] for gpu in slot.get("gpus") or () if gpu.get("memory_gb")]
+    share = float(slot["memory_fraction"])
+    return int(max(0.1, share - beside / sizes[0] if sizes else share * 0.85) * 100) / 100
+
+
+def _llamacpp(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[list[Word]]:  # noqa: FBT001
+    line = _Line(slot, ["llama-server", *_gguf(str(slot["source"]))], args)
+    # A name with a comma would be two.
+    line.add("--alias", ",".join(name for name in _names(slot) if "," not in name), also=("-a",))
+    line.add("--host", _bind(slot))
+    line.add("--port", _port(slot))
+    if slot.get("context_length") and "LLAMA_ARG_CTX_SIZE" not in ((slot.get("profile") or {}).get("env") or {}):
+        line.add("--ctx-size", slot["context_length"] * _parallel(line), also=("-c",))
+    if not slot.get("gpus"):
+        line.add("--n-gpu-layers", 0, also=("-ngl", "--gpu-layers"))
+    elif slot.get("memory_fraction") and slot["gpus"][0].get("memory_gb"):
+        left = (1 - float(slot["memory_fraction"])) * slot["gpus"][0]["memory_gb"] * 1024
+        line.add("--fit-target", int(left), also=("-fitt",))
+    if slot.get("kind") == "embedding":
+        line.add("--embedding", also=("--embeddings",))
+    if slot.get("kind") == "reranker":
+        line.add("--reranking", also=("--rerank",))
+    line.add("--metrics")
+    hosts = _heads(slot)
+    if not hosts:
+        return [[*line.words, *args]]
+    line.add("--rpc", ",".join(f"{host}:{_meet_port(slot)}" for host in hosts[1:]))
+    worker: list[Word] = ["rpc-server", "--host", _bind(slot), "--port", str(_meet_port(slot))]
+    return [[*line.words, *args], *(list(worker) for _host in hosts[1:])]
+
+
+def _gguf(source: str) -> list[Word]:
+    match = None if source.startswith("/") else _SOURCE.fullmatch(source)
+    if match is None:
+        return ["--model", source]
+    if match["file"]:
+        return ["--hf-repo", match["repo"], "--hf-file", match["file"]]
+    if match["revision"]:
+        raise NoCommandError("llama.cpp can not load a revision of a hub id; name a file")
+    return ["--hf-repo", source]
+
+
+def _parallel(line: _Line) -> int:
+    """Slots over which llama.cpp divides its context; 1 where they share it."""
+    if line.states("--kv-unified", "-kvu"):
+        return 1
+    for index, word in enumerate(line.args):
+        if _option(word) in ("--parallel", "-np"):
+            value = word.partition("=")[2] or (line.args[index + 1] if index + 1 < len(line.args) else "")
+            return int(value) if value.isdecimal() and int(value) > 0 else 1
+    return 1
+
+
+def _tei(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[list[Word]]:  # noqa: FBT001
+    source, revision = _split_source(slot)
+    line = _Line(slot, ["text-embeddings-router", "--model-id", source], args)
+    line.add("--hostname", _bind(slot))
+    line.add("--port", _port(slot), also=("-p",))
+    line.add("--served-model-name", slot["model"])
+    if revision:
+        line.add("--revision", revision)
+    if (slot.get("context_length") or 0) > _TEI_TOKENS:
+        line.add("--max-batch-tokens", slot["context_length"])
+    return [[*line.words, *args]]
+
+
+def _infinity(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[list[Word]]:  # noqa: FBT001
+    source, revision = _split_source(slot)
+    line = _Line(slot, ["infinity_emb", "v2", "--model-id", source], args)
+    line.add("--served-model-name", slot["model"])
+    line.add("--host", _bind(slot))
+    line.add("--port", _port(slot))
+    if revision:
+        line.add("--revision", revision)
+    line.add("--device", "cuda" if slot.get("gpus") else "cpu")
+    return [[*line.words, *args]]
+
+
+_ENGINES: Mapping[str, Callable[[Mapping[str, t.Any], Sequence[str], bool], list[list[Word]]]] = {
+    "vllm": _vllm,
+    "sglang": _sglang,
+    "llamacpp": _llamacpp,
+    "tei": _tei,
+    "infinity": _infinity,
+}
+
+# The variable by which each engine takes its key.
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "vllm": ("VLLM_API_KEY",),
+    "sglang": ("SGLANG_API_KEY",),
+    "llamacpp": ("LLAMA_API_KEY",),
+    "tei": ("API_KEY",),
+    "infinity": ("INFINITY_API_KEY",),
+}

@@ -1,0 +1,103 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The slots as Prometheus wants them: targets with labels, and rules that watch what the catalog promises."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import (
+    clean,
+    go_template_text,
+    promql_text,
+)
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_WINDOW = re.compile(r"[1-9][0-9]{0,5}[smhd]", re.ASCII)
+
+_LABELS = ("role", "node", "fabric", "engine", "slot", "kind", "routing_profile")
+
+# Where an engine keeps each latency, as histograms in seconds; of two names the newer one first.
+_HISTOGRAMS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("vllm", "ttft_p99"): ("vllm:time_to_first_token_seconds",),
+    ("vllm", "tpot_p99"): ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
+    ("sglang", "ttft_p99"): ("sglang:time_to_first_token_seconds",),
+    ("sglang", "tpot_p99"): ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"),
+    # One answer, no stream: the first token is the whole of it.
+    ("tei", "ttft_p99"): ("te_request_duration",),
+    ("infinity", "ttft_p99"): ("http_request_duration_seconds",),
+}
+_ALERTS: Mapping[str, tuple[str, str]] = {
+    "ttft_p99": ("KnasterSlowFirstToken", "time to the first token"),
+    "tpot_p99": ("KnasterSlowTokens", "time for each further token"),
+}
+
+
+def make_targets(slots: Iterable[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Return a list for C(file_sd): an entry for each slot whose engine has metrics."""
+    found = []
+    for slot in slots:
+        path = (slot.get("paths") or {}).get("metrics")
+        if path is None or slot.get("endpoint") is None:
+            continue
+        labels = {"__metrics_path__": path} if path != "/metrics" else {}
+        model = slot.get("model") or slot.get("replica_of")
+        labels |= {"model": clean(str(model))} if model is not None else {}
+        labels |= {name: clean(str(slot[name])) for name in _LABELS if slot.get(name) is not None}
+        if "vm" in slot:
+            labels["vm"] = slot["vm"]["name"]
+        labels["replica"] = str(slot["replica"])
+        classes = dict.fromkeys(str(gpu["gpu_class"]) for gpu in slot.get("gpus") or () if gpu.get("gpu_class"))
+        if classes:
+            labels["gpu_class"] = clean(", ".join(classes))
+        if slot.get("simulated"):
+            labels["simulated"] = "true"
+        found.append({"targets": [str(slot["endpoint"]).removeprefix("http://")], "labels": labels})
+    return found
+
+
+def find_window_errors(window: t.Any) -> list[str]:
+    """Return what is wrong with a window of time."""
+    if isinstance(window, str) and _WINDOW.fullmatch(window):
+        return []
+    return [f"window: {window!r} is not a duration of Prometheus, such as 5m"]
+
+
+def make_rules(slots: Iterable[Mapping[str, t.Any]], *, window: str = "5m") -> dict[str, t.Any]:
+    """Return a rule file with one alert for each model, engine and latency that is promised and can be seen."""
+    promised: dict[tuple[str, str, str], int] = {}
+    for slot in slots:
+        for name, limit in (slot.get("slo") or {}).items():
+            if slot.get("model") is not None and (slot["engine"], name) in _HISTOGRAMS:
+                promised[str(slot["model"]), str(slot["engine"]), name] = limit
+    rules = [_rule(model, engine, name, limit, window) for (model, engine, name), limit in sorted(promised.items())]
+    return {"groups": [{"name": "knaster-slo", "rules": rules}] if rules else []}
+
+
+def _rule(model: str, engine: str, name: str, limit: int, window: str) -> dict[str, t.Any]:
+    alert, what = _ALERTS[name]
+    matcher = f"{{model={promql_text(model)}, engine={promql_text(engine)}}}"
+    # vLLM labels its series with an engine of its own, which Prometheus then keeps as exported_engine.
+    quantiles = [
+        f"histogram_quantile(0.99, sum by (model, le) (rate({metric}_bucket{matcher}[{window}])))"
+        for metric in _HISTOGRAMS[engine, name]
+    ]
+    joined = quantiles[0] if len(quantiles) == 1 else f"({' or '.join(quantiles)})"
+    return {
+        "alert": alert,
+        "expr": f"{joined} > {limit / 1000:g}",
+        "for": window,
+        "labels": {"severity": "warning", "model": go_template_text(model), "engine": engine, "slo": name},
+        "annotations": {
+            "summary": f"{{{{ $labels.model }}}}: 99th percentile of {what} is above {limit} ms",
+            "description": f"It is {{{{ $value | humanizeDuration }}}} over the last {window}.",
+        },
+    }

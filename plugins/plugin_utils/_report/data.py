@@ -1,0 +1,273 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What the script of the report draws from: nodes, cards and placements, with everything that repeats said once.
+
+Rows are lists with a fixed place for each value (named in page.js), because ten thousand cards with named values would make a
+page of many megabytes.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import with_known_states
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+# The place of a state in this list is its number in the data. "broken" is a card in use that does not work.
+CARD_STATES = ("used", "free", "foreign", "unhealthy", "unknown", "broken")
+
+Card = tuple[str, int]
+
+
+class Table:
+    """Values by number, each kept once."""
+
+    def __init__(self) -> None:
+        self.rows: list[t.Any] = []
+        self._numbers: dict[t.Any, int] = {}
+
+    def number(self, key: t.Any, row: t.Any) -> int:
+        """The number of a row, which is added when its key is new."""
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.rows)
+            self.rows.append(row)
+        return found
+
+
+def page_data(
+    nodes: Sequence[Mapping[str, t.Any]],
+    plan: Mapping[str, t.Any],
+    replicas: Sequence[Mapping[str, t.Any]] = (),
+    fitting: Mapping[Card, Sequence[str]] | None = None,
+) -> dict[str, t.Any]:
+    """Everything that the script needs, as plain data.
+
+    :param fitting: models that fit a card, by node and index
+    """
+    return _Data(plan, replicas, fitting or {}).made(nodes)
+
+
+class _Data:
+    def __init__(
+        self,
+        plan: Mapping[str, t.Any],
+        replicas: Sequence[Mapping[str, t.Any]],
+        fitting: Mapping[Card, Sequence[str]],
+    ) -> None:
+        self.plan = plan
+        self.fitting = fitting
+        self.kinds, self.lists, self.weights, self.cpus = Table(), Table(), Table(), Table()
+        self.classes: dict[Card, str | None] = {}
+        # What the plan says of cards that it gave out: all that is known of one that no profile shows any more.
+        self.planned: dict[Card, Mapping[str, t.Any]] = {}
+        self.placed: list[list[t.Any]] = []
+        self.on_card: dict[Card, list[int]] = {}
+        self.on_node: dict[str, list[int]] = {}
+        self.rows: dict[str, list[Mapping[str, t.Any]]] = {}
+        for row in plan.get("ledger") or ():
+            self.rows.setdefault(row["node"], []).append(row)
+        for one in plan.get("assignments") or ():
+            self._add_assignment(one)
+        for one in plan.get("replicas") or ():
+            for shard in one["shards"]:
+                self._add_shard(one, shard)
+        self.live = [_live(one) for one in replicas]
+        self.live_on_card: dict[Card, list[int]] = {}
+        self.live_on_node: dict[str, list[int]] = {}
+        for number, one in enumerate(replicas):
+            for shard in one.get("shards") or ():
+                node = shard.get("node")
+                on = self.live_on_node.setdefault(node, [])
+                if number not in on:
+                    on.append(number)
+                for index in shard.get("gpu_indices") or ():
+                    self.live_on_card.setdefault((node, index), []).append(number)
+
+    def made(self, nodes: Sequence[Mapping[str, t.Any]]) -> dict[str, t.Any]:
+        left = {row["name"]: row for row in self.plan.get("nodes") or ()}
+        ordered = sorted(nodes, key=lambda node: natural_key(str(node["name"])))
+        # A profile written by hand may leave the class to the table of cards; it is looked up as the plan does it.
+        fleet = read_nodes(with_known_states(list(nodes)))
+        for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True):
+            self.classes[fleet.names[node], index] = fleet.shapes[shape].gpu_class
+        rows = [self._node(node, left.get(node["name"]) or {}) for node in ordered]
+        return {
+            "states": list(CARD_STATES),
+            "nodes": rows,
+            "kinds": self.kinds.rows,
+            "lists": self.lists.rows,
+            "weights": self.weights.rows,
+            "cpus": self.cpus.rows,
+            "placed": self.placed,
+            "live": self.live,
+        }
+
+    def _list(self, names: Sequence[str] | None) -> int | None:
+        return None if names is None else self.lists.number(tuple(names), list(names))
+
+    def _add(
+        self, row: list[t.Any], node: str, indices: Iterable[int], gpus: Sequence[Mapping[str, t.Any]] = ()
+    ) -> None:
+        number = len(self.placed)
+        self.placed.append(row)
+        cards = list(indices)
+        for at, index in enumerate(cards):
+            self.on_card.setdefault((node, index), []).append(number)
+            if at < len(gpus):
+                self.planned.setdefault((node, index), gpus[at])
+        if not cards:
+            self.on_node.setdefault(node, []).append(number)
+
+    def _add_assignment(self, one: Mapping[str, t.Any]) -> None:
+        index = one.get("gpu_index")
+        self._add(
+            _trimmed(
+                f"{one['role']}/{one['replica']}",
+                one["role"],
+                0,
+                one.get("engine"),
+                (one.get("why") or {}).get("text"),
+                self._list(one.get("models_fitting")),
+                _weights_text(one.get("weights")),
+                one.get("memory_mib"),
+                one.get("vm"),
+                one.get("at_risk"),
+            ),
+            one["node"],
+            () if index is None else (index,),
+            [one.get("gpu") or {}],
+        )
+
+    def _add_shard(self, one: Mapping[str, t.Any], shard: Mapping[str, t.Any]) -> None:
+        rank = f" rank {shard['rank']}" if len(one["shards"]) > 1 else ""
+        self._add(
+            _trimmed(
+                f"{one['model']}/{one['replica']}{rank}",
+                one["model"],
+                1,
+                one.get("engine"),
+                f"{one['profile']}: {(one.get('why') or {}).get('text', '')}",
+                None,
+                _weights_text(shard.get("weights")),
+                shard.get("memory_mib"),
+                shard.get("vm"),
+                shard.get("at_risk"),
+            ),
+            shard["node"],
+            shard["gpu_indices"],
+            shard.get("gpus") or [],
+        )
+
+    def _node(self, node: Mapping[str, t.Any], memory: Mapping[str, t.Any]) -> list[t.Any]:
+        name = node["name"]
+        cpu = node.get("cpu") or {}
+        cpu_row = [cpu.get("model"), cpu.get("cores"), cpu.get("threads")]
+        weights = node.get("weights")
+        return _trimmed(
+            name,
+            node.get("state") or "ready",
+            list(node.get("fabrics") or ()),
+            {str(key): str(value) for key, value in (node.get("labels") or {}).items()},
+            None if node.get("gpus") is None and name not in self.rows else self._cards(node),
+            self.on_node.get(name) or 0,
+            self.live_on_node.get(name) or 0,
+            self.cpus.number(tuple(cpu_row), cpu_row),
+            node.get("memory_gb"),
+            memory.get("memory_left_mib"),
+            _disks(node),
+            None if weights is None else [self._weight(each) for each in weights],
+            [
+                [each.get("path"), each.get("fstype"), bool(each.get("shared")), each.get("free_gb")]
+                for each in node.get("storage") or ()
+            ]
+            or 0,
+            [str(note) for note in node.get("notes") or ()] or 0,
+            node.get("hostname") if node.get("hostname") != name else 0,
+        )
+
+    def _weight(self, each: Mapping[str, t.Any]) -> int:
+        row = [each.get("name"), each.get("size_gb"), bool(each.get("shared")), each.get("path")]
+        return self.weights.number(tuple(row), row)
+
+    def _cards(self, node: Mapping[str, t.Any]) -> list[list[t.Any]]:
+        """A row for each card of the ledger; a card that only the profile has (the plan is older) is unknown."""
+        gpus = {gpu["index"]: gpu for gpu in node.get("gpus") or ()}
+        ledger = {row["gpu_index"]: row for row in self.rows.get(node["name"]) or ()}
+        return [
+            self._card(node["name"], index, ledger.get(index) or {}, gpus.get(index))
+            for index in sorted({*gpus, *ledger})
+        ]
+
+    def _card(self, node: str, index: int, row: Mapping[str, t.Any], seen: Mapping[str, t.Any] | None) -> list[t.Any]:
+        gpu = self.planned.get((node, index), {}) if seen is None else seen
+        state = row.get("state", "unknown")
+        if state == "used" and (row.get("healthy") is False or gpu.get("healthy") is False):
+            state = "broken"
+        gpu_class = self.classes.get((node, index)) or gpu.get("gpu_class")
+        kind = [gpu_class, *(gpu.get(key) for key in ("name", "memory_gb", "memory_mib", "compute_cap", "driver"))]
+        health = gpu.get("health") or {}
+        return _trimmed(
+            index,
+            CARD_STATES.index(state) if state in CARD_STATES else CARD_STATES.index("unknown"),
+            self.kinds.number(tuple(kind), kind),
+            self.on_card.get((node, index)) or 0,
+            gpu.get("uuid") or row.get("uuid"),
+            (gpu.get("pci") or {}).get("address") or row.get("pci_address"),
+            self.live_on_card.get((node, index)) or 0,
+            _holder(gpu.get("holder")) or (row.get("by") if state == "foreign" else None),
+            health.get("text") or health.get("code"),
+            self._list(self.fitting.get((node, index))),
+        )
+
+
+def _trimmed(*values: t.Any) -> list[t.Any]:
+    """A row without the values at its end that say nothing."""
+    row = list(values)
+    while row and row[-1] is None:
+        row.pop()
+    return row
+
+
+def _live(one: Mapping[str, t.Any]) -> list[t.Any]:
+    return [
+        one.get("id"),
+        one.get("role"),
+        one.get("served_model") or one.get("model") or one.get("replica_of"),
+        one.get("state"),
+        one.get("reason"),
+        one.get("running"),
+        one.get("waiting"),
+        one.get("idle_seconds"),
+        one.get("drift"),
+        bool(one.get("simulated")),
+    ]
+
+
+def _weights_text(weights: Mapping[str, t.Any] | None) -> str | None:
+    if not weights:
+        return None
+    if weights["state"] == "copy":
+        return f"{weights['gb']:g} GB to copy" if "gb" in weights else "to copy"
+    return "on the node" if weights["state"] == "held" else "not known"
+
+
+def _disks(node: Mapping[str, t.Any]) -> list[list[t.Any]] | None:
+    disks = node.get("disks")
+    return None if disks is None else [[disk.get("name"), disk.get("size_gb")] for disk in disks]
+
+
+def _holder(holder: Mapping[str, t.Any] | None) -> str | None:
+    """Who holds a card, where it is not one of ours."""
+    if not holder or holder.get("ours"):
+        return None
+    return " ".join(str(holder[key]) for key in ("kind", "id", "name") if holder.get(key) is not None) or None

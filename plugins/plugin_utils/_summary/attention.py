@@ -1,0 +1,290 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What an operator should act on, the worst first, each with what to do about it."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import (
+    RESTART,
+    ROUTER,
+    STALE,
+    UNKNOWN,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
+    CORDONED,
+    DRAINING,
+    READY,
+    UNREACHABLE,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
+    FAILED,
+    state_of,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.document import (
+    LOW_MEMORY,
+    catalog_fingerprint,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
+    listing,
+    plural,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import USED
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import Drift
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import Models
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import Card
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+SEVERITIES = (ERROR, WARNING, INFO)
+
+# Every code with its severity, in the order in which an operator should look.
+CODES: Mapping[str, str] = {
+    "unplaced": ERROR,
+    "replica_failed": ERROR,
+    "node_lost": ERROR,
+    "card_broken_in_use": ERROR,
+    "node_unreachable": WARNING,
+    "plan_outdated": WARNING,
+    "node_still_used": WARNING,
+    "other_model": WARNING,
+    "too_little_memory": WARNING,
+    "card_broken": WARNING,
+    "card_unknown": WARNING,
+    "cards_not_known": WARNING,
+    "stale": WARNING,
+    "short": WARNING,
+    "idle": INFO,
+    "unknown_fingerprint": INFO,
+    "node_drained": INFO,
+    "node_cordoned": INFO,
+    "card_foreign": INFO,
+    "card_split": INFO,
+    "simulated": INFO,
+}
+_RANK = {code: (SEVERITIES.index(severity), at) for at, (code, severity) in enumerate(CODES.items())}
+_DRIFT_REMEDY = {
+    RESTART: "restart its engine to make it what the catalog says",
+    ROUTER: "only the router has to learn it: write the registry again",
+}
+_REPLAN = "plan again and make it anew when it may stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What attention is drawn from."""
+
+    fleet: Fleet
+    profiles: Mapping[str, Mapping[str, t.Any]]
+    plan: Mapping[str, t.Any]
+    catalog: Catalog
+    cards: Sequence[Card]
+    replicas: Sequence[Mapping[str, t.Any]]
+    drifts: Mapping[str, Drift | None]
+    models: Models
+    idle: Sequence[Mapping[str, t.Any]]
+    outdated: Sequence[str]
+
+
+Finding = tuple[str, str, str]
+
+
+def list_attention(facts: Facts) -> list[dict[str, str]]:
+    """Everything that somebody should look at: ``severity``, ``code``, ``subject`` and what to do as ``text``."""
+    found: list[Finding] = []
+    for look in (_unplaced, _replicas, _nodes, _cards, _plan, _models):
+        found += look(facts)
+    found.sort(key=lambda one: (_RANK[one[0]], natural_key(one[1]), one[2]))
+    return [{"severity": CODES[code], "code": code, "subject": subject, "text": text} for code, subject, text in found]
+
+
+def _unplaced(facts: Facts) -> Iterable[Finding]:
+    for one in facts.plan.get("unplaced") or ():
+        name = str(one.get("role") or one.get("model"))
+        wanted = one.get("wanted") or one["missing"]
+        text = f"{one['missing']} of {wanted} {'has' if one['missing'] == 1 else 'have'} no place"
+        if one.get("reason"):
+            text += f": {one['reason']}"
+        helps = [line for line in _maps(one.get("what_would_help")) if line.get("text")]
+        if helps:
+            text += f". Would help: {helps[0]['text']}"
+        yield "unplaced", name, text
+
+
+def _maps(value: t.Any) -> Iterable[Mapping[str, t.Any]]:
+    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
+
+
+def _replicas(facts: Facts) -> Iterable[Finding]:
+    for one in facts.replicas:
+        name = one["id"]
+        served, model = one.get("served_model"), one.get("model")
+        if state_of(one) == FAILED:
+            reason = one.get("reason") or "it does not answer"
+            yield "replica_failed", name, f"{_at(one)}{reason}; look at the engine's log there, or restart it"
+        elif served and model and served != model:
+            yield "other_model", name, f"{_at(one)}it serves {served}, the slot says {model}; restart it with its model"
+        yield from _drift(name, facts.drifts[name])
+    for each in facts.idle:
+        told = f"nobody asked it anything for {duration(each['idle_seconds'])}"
+        holds = f" and it holds {plural(each['gpus'], 'card')}" if each["gpus"] else ""
+        yield "idle", each["id"], f"{told}{holds}; stop it, or lower what is wanted of it, where that is not meant"
+
+
+def _at(replica: Mapping[str, t.Any]) -> str:
+    node = replica.get("node") or next((shard.get("node") for shard in replica.get("shards") or ()), None)
+    return f"on {node}: " if node else ""
+
+
+def _drift(name: str, drift: Drift | None) -> Iterable[Finding]:
+    if drift is None:
+        return
+    if drift.state == STALE:
+        told = listing(drift.changed)
+        what = f"{told} changed in the catalog since it was made" if told else "the catalog changed since it was made"
+        remedy = _DRIFT_REMEDY.get(drift.asks or "", _REPLAN)
+        yield "stale", name, f"{what}; it keeps running. To bring it up to date: {remedy}"
+    elif drift.state == UNKNOWN:
+        yield "unknown_fingerprint", name, "it is not recorded what it was made from; provision it again to record it"
+
+
+def duration(seconds: float) -> str:
+    """A duration in words that a person takes in at a glance."""
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return plural(int(seconds // size), unit)
+    return plural(int(seconds), "second")
+
+
+def _nodes(facts: Facts) -> Iterable[Finding]:
+    fleet, holds = facts.fleet, _on_nodes(facts.plan)
+    kept = "plan again" if facts.outdated else "no other place is free for it: free one, add one, or lower a count"
+    for name, state, count in zip(fleet.names, fleet.states, fleet.card_count, strict=True):
+        here = holds.get(name, [])
+        if state == UNREACHABLE:
+            if here:
+                text = f"it can not be reached and has {listing(here)}; bring it back, or take it out of the inventory"
+                yield "node_lost", name, f"{text} and plan again to place them elsewhere"
+            else:
+                yield "node_unreachable", name, "it can not be reached; nothing is planned on it. Collect it again"
+        elif state == DRAINING:
+            if here:
+                yield "node_still_used", name, f"it is being drained and still has {listing(here)}; {kept}"
+            else:
+                yield "node_drained", name, "nothing of the plan is on it any more; it can be taken down"
+        elif state == CORDONED:
+            yield (
+                "node_cordoned",
+                name,
+                "it keeps what it has and gets nothing new; set knaster_state to ready to use it",
+            )
+        if count is None and state != UNREACHABLE:
+            notes = facts.profiles[name].get("notes")
+            why = f" ({notes[0]})" if isinstance(notes, list) and notes else ""
+            yield "cards_not_known", name, f"its cards could not be found out{why}; mend that and collect it again"
+    for one in facts.plan.get("assignments") or ():
+        if one.get("at_risk") == LOW_MEMORY:
+            left = f"{one.get('memory_mib')} MiB"
+            text = f"on {one['node']} only {left} of memory are left for it; give the role min_memory_gb, or less to others"
+            yield "too_little_memory", f"{one['role']}/{one['replica']}", text
+
+
+def _on_nodes(plan: Mapping[str, t.Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in plan.get("assignments") or ():
+        found.setdefault(one["node"], []).append(f"{one['role']}/{one['replica']}")
+    for one in plan.get("replicas") or ():
+        for node in dict.fromkeys(shard["node"] for shard in one["shards"]):
+            found.setdefault(node, []).append(f"{one['model']}/{one['replica']}")
+    return found
+
+
+def _cards(facts: Facts) -> Iterable[Finding]:
+    """One finding for each node and kind of trouble, so that a node of eight cards is not eight lines."""
+    states = dict(zip(facts.fleet.names, facts.fleet.states, strict=True))
+    by_node: dict[tuple[str, str], list[Card]] = {}
+    for card in facts.cards:
+        code = _card_code(card, states.get(card.node, READY), facts)
+        if code is not None:
+            by_node.setdefault((code, card.node), []).append(card)
+    for (code, node), cards in by_node.items():
+        which = f"{'card' if len(cards) == 1 else 'cards'} {', '.join(str(card.gpu_index) for card in cards)}"
+        yield code, node, _card_text(code, which, node, cards, facts)
+
+
+def _card_code(card: Card, node_state: str, facts: Facts) -> str | None:
+    if card.broken:
+        return "card_broken_in_use" if card.state == USED else "card_broken"
+    if card.state == "foreign":
+        return "card_foreign"
+    if card.state == "unknown" and node_state != UNREACHABLE:
+        return "card_split" if (_gpu(facts, card) or {}).get("mig") else "card_unknown"
+    return None
+
+
+def _gpu(facts: Facts, card: Card) -> Mapping[str, t.Any] | None:
+    gpus = (facts.profiles.get(card.node) or {}).get("gpus") or ()
+    return next((gpu for gpu in gpus if gpu.get("index") == card.gpu_index), None)
+
+
+def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: Facts) -> str:
+    one = len(cards) == 1
+    is_, it = ("is", "it") if one else ("are", "them")
+    owners = listing(dict.fromkeys(card.by for card in cards if card.by))
+    if code == "card_foreign":
+        return f"{which} {is_} held by others ({owners or 'somebody'}) and not planned with"
+    if code == "card_split":
+        return f"{which} {is_} divided (MIG or partitions) and not planned with; undo that to use {it} whole"
+    health = next((gpu.get("health") for card in cards if (gpu := _gpu(facts, card)) and gpu.get("health")), None)
+    told = f" ({health['text']})" if isinstance(health, dict) and health.get("text") else ""
+    if code == "card_unknown":
+        return (
+            f"nothing is known of the health of {which}{told}, so nothing new goes there; look at {it}, collect again"
+        )
+    if code == "card_broken_in_use":
+        return f"{which} {is_} broken{told} and {'has' if one else 'have'} {owners}; drain {node} to move that away"
+    return f"{which} {is_} broken{told}, nothing goes there; reset or replace {it}"
+
+
+def changed_inputs(fleet: Fleet, plan: Mapping[str, t.Any], catalog: Catalog) -> list[str]:
+    """What a plan was made from and that is not the same any more; a plan that does not say is not old."""
+    inputs = plan.get("inputs") or {}
+    now = {"nodes": fleet.fingerprint}
+    if catalog.models or catalog.roles:
+        now |= {"roles": catalog_fingerprint(catalog.roles), "models": catalog_fingerprint(catalog.models)}
+    return [key for key, value in now.items() if inputs.get(key) not in (None, value)]
+
+
+def _plan(facts: Facts) -> Iterable[Finding]:
+    if facts.outdated:
+        yield "plan_outdated", "plan", f"{listing(facts.outdated)} changed since the plan was made; plan again"
+
+
+def _models(facts: Facts) -> Iterable[Finding]:
+    reported = {str(one.get("model")) for one in facts.plan.get("unplaced") or () if not one.get("role")}
+    for one in facts.models.standing:
+        if one.short and one.name not in reported:
+            parts = [f"{one.starting} starting"] if one.starting else []
+            parts += [f"{one.failed} failed"] if one.failed else []
+            parts += [f"{one.draining} draining"] if one.draining else []
+            told = f" ({', '.join(parts)})" if parts else ""
+            if one.placed < one.wanted:
+                remedy = "plan again"
+            else:
+                remedy = "wait for it" if one.starting and not one.failed else "see its replicas"
+            yield "short", one.name, f"{one.ready} of {plural(one.wanted, 'replica')} ready{told}; {remedy}"
+    for name in facts.models.simulated:
+        yield "simulated", name, "its engine only simulates: what it answers is not from a model"

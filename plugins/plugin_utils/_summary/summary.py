@@ -1,0 +1,176 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The fleet in one object: what there is, what runs, what is short, and what somebody should act on.
+
+Everything is derived from the same documents that the tables show, and every total is the sum of its parts.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import STALE, UNKNOWN
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
+    NODE_STATES,
+    ProfileError,
+    read_nodes,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
+    STATES,
+    DriftFinder,
+    idle_replicas,
+    judge_models,
+    state_of,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.held_weights import Weights
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import (
+    Facts,
+    changed_inputs,
+    list_attention,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import (
+    count_cards,
+    free_blocks,
+    list_cards,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import (
+    SummaryError,
+    find_document_errors,
+    with_known_states,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
+
+if t.TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import Card
+
+VERSION = 1
+
+
+def summarise(
+    nodes: Sequence[Mapping[str, t.Any]],
+    plan: Mapping[str, t.Any] | None,
+    replicas: Sequence[Mapping[str, t.Any]] | None = None,
+    catalog: Catalog | None = None,
+) -> dict[str, t.Any]:
+    """Sum up a fleet.
+
+    :param nodes: profiles
+    :param plan: the plan; one without a ledger gets it from the profiles
+    :param replicas: what was observed; without it, what has a place counts as ready
+    :raises SummaryError: with everything that is wrong in profiles, plan and replicas
+    """
+    profiles = with_known_states(nodes)
+    errors = find_document_errors(plan, replicas)
+    try:
+        fleet = read_nodes(profiles)
+    except ProfileError as exc:
+        raise SummaryError([*exc.errors, *errors]) from exc
+    if errors:
+        raise SummaryError(errors)
+    catalog = catalog or Catalog()
+    plan, observed = plan or {}, sorted(replicas or (), key=lambda one: natural_key(one["id"]))
+    cards = list_cards(fleet, plan)
+    finder = DriftFinder(catalog)
+    drifts = {one["id"]: finder.find(one) for one in observed}
+    by_drift = {
+        state: [name for name, drift in drifts.items() if drift is not None and drift.state == state]
+        for state in (STALE, UNKNOWN)
+    }
+    models = judge_models(plan, observed, catalog)
+    short = sum(one.short for one in models.standing)
+    idle = idle_replicas(observed)
+    states, observed_states = Counter(fleet.states), Counter(map(state_of, observed))
+    facts = Facts(
+        fleet=fleet,
+        profiles={profile["name"]: profile for profile in profiles},
+        plan=plan,
+        catalog=catalog,
+        cards=cards,
+        replicas=observed,
+        drifts=drifts,
+        models=models,
+        idle=idle,
+        outdated=changed_inputs(fleet, plan, catalog),
+    )
+    return {
+        "version": VERSION,
+        "nodes": {"total": len(fleet.names), **{state: states[state] for state in NODE_STATES}},
+        "gpus": count_cards(cards),
+        "fabrics": _fabrics(fleet, cards, catalog),
+        "replicas": {state: observed_states[state] for state in STATES},
+        "models": {
+            "total": len(models.standing),
+            "satisfied": len(models.standing) - short,
+            "short": short,
+            "on_demand": len(models.on_demand),
+            "off": len(models.off),
+        },
+        "roles": _roles(plan, catalog),
+        "unplaceable": [one.name for one in models.standing if one.unplaceable],
+        "idle_replicas": idle,
+        "stale": by_drift[STALE],
+        "unknown": by_drift[UNKNOWN],
+        "simulated": models.simulated,
+        "attention": list_attention(facts),
+    }
+
+
+def _roles(plan: Mapping[str, t.Any], catalog: Catalog) -> dict[str, int]:
+    """Roles that want a place, and how many of them have all that they want."""
+    placed = Counter(one["role"] for one in plan.get("assignments") or ())
+    missing = {one["role"]: one["missing"] for one in plan.get("unplaced") or () if one.get("role")}
+    wanted = {role.name: role.count for role in catalog.roles}
+    wanted |= {name: placed[name] + missing.get(name, 0) for name in (*placed, *missing) if name not in wanted}
+    asked = {name: count for name, count in wanted.items() if count}
+    satisfied = sum(placed[name] >= count for name, count in asked.items())
+    return {"total": len(asked), "satisfied": satisfied, "short": len(asked) - satisfied}
+
+
+def _fabrics(fleet: Fleet, cards: Sequence[Card], catalog: Catalog) -> dict[str, t.Any]:
+    whole, by_class = free_blocks(fleet, cards)
+    members: dict[str, list[int]] = {}
+    for node, names in enumerate(fleet.fabrics):
+        for name in names:
+            members.setdefault(name, []).append(node)
+    present: dict[int, set[str]] = {}
+    for model, nodes in _held(fleet, catalog).items():
+        for node in nodes:
+            present.setdefault(node, set()).add(model)
+    found = {}
+    for name in sorted(members, key=natural_key):
+        nodes = members[name]
+        on_it = {fleet.names[node] for node in nodes}
+        classes = {gpu_class: len(on_it & free) for gpu_class, (on, free) in by_class.items() if on_it & on}
+        models: set[str] = set().union(*(present.get(node, set()) for node in nodes))
+        found[name] = {
+            "nodes": len(nodes),
+            "nodes_with_weights": sum(node in present for node in nodes),
+            "models_present": sorted(models, key=natural_key),
+            "largest_free_block": len(on_it & whole),
+            "classes": {gpu_class: classes[gpu_class] for gpu_class in sorted(classes, key=natural_key)},
+        }
+    return found
+
+
+def _held(fleet: Fleet, catalog: Catalog) -> dict[str, list[int]]:
+    """The nodes that hold the weights of each model of the catalog; without a catalog, of whatever lies there."""
+    if catalog.models:
+        weights = Weights(fleet, catalog.models, catalog.engines or BUILTIN_ENGINES)
+        return {model.name: found for model in catalog.models if (found := weights.holders(model.name))}
+    held: dict[str, list[int]] = {}
+    for one in fleet.weights:
+        name = one.entry.get("name") or one.entry.get("path")
+        if name:
+            held.setdefault(str(name), []).extend(one.nodes)
+    return held

@@ -1,0 +1,243 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The summary as text: what needs action first, then what there is; for a few cards also what each could run."""
+
+from __future__ import annotations
+
+import textwrap
+import typing as t
+from collections import Counter
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
+    listing,
+    plural,
+    size_text,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import (
+    INFO,
+    duration,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import list_cards
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import (
+    CARD_STATES,
+    with_known_states,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+# Up to here each card gets a line of its own; above it, only its class is counted.
+CARDS_SHOWN = 24
+# How many findings of one kind are told one by one, and how many fabrics and idle replicas are listed.
+_TOLD = 5
+_LISTED = 10
+_WIDE = 48
+
+_CLASSES = ("CLASS", "CARDS", *(state.upper() for state in CARD_STATES))
+_FABRICS = ("FABRIC", "NODES", "WITH WEIGHTS", "FREE NODES", "FREE BY CLASS", "MODELS PRESENT")
+_CARDS = ("NODE", "CARD", "CLASS", "STATE", "WHO", "MODELS THAT FIT")
+_TITLES = {
+    "unplaced": "no place",
+    "replica_failed": "failed",
+    "node_lost": "lost",
+    "card_broken_in_use": "broken, in use",
+    "node_unreachable": "unreachable",
+    "plan_outdated": "outdated",
+    "node_still_used": "still used",
+    "other_model": "other model",
+    "too_little_memory": "little memory",
+    "card_broken": "broken",
+    "card_unknown": "health unknown",
+    "cards_not_known": "cards unknown",
+    "unknown_fingerprint": "of unknown make",
+    "node_drained": "drained",
+    "node_cordoned": "cordoned",
+    "card_foreign": "held by others",
+    "card_split": "split",
+}
+
+
+def format_summary(
+    summary: Mapping[str, t.Any],
+    nodes: Sequence[Mapping[str, t.Any]] = (),
+    plan: Mapping[str, t.Any] | None = None,
+    catalog: Catalog | None = None,
+) -> str:
+    """Return the summary as text. With the profiles of a few cards, also what each of them could run.
+
+    :param nodes: the profiles that the summary is of
+    """
+    lines = [*_headline(summary), ""]
+    catalog = catalog or Catalog()
+    cards = _cards(nodes, plan or {}, catalog)
+    for part in (
+        _attention(summary["attention"]),
+        cards.lines,
+        _classes(summary["gpus"]),
+        _fabrics(summary["fabrics"]),
+        _idle(summary["idle_replicas"]),
+        _fits(cards.fits, catalog),
+    ):
+        if part:
+            lines += [*part, ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def _headline(summary: Mapping[str, t.Any]) -> Iterable[str]:
+    nodes, cards = summary["nodes"], _sum_cards(summary["gpus"])
+    yield f"{plural(nodes['total'], 'node')}{_parts(nodes)}, {plural(cards['total'], 'card')}{_parts(cards)}"
+    told = []
+    for key, what in (("roles", "role"), ("models", "model")):
+        counts = summary[key]
+        if counts["total"]:
+            told.append(f"{counts['satisfied']} of {plural(counts['total'], what)} satisfied")
+        rest = [f"{counts[kind]} {kind.replace('_', ' ')}" for kind in ("on_demand", "off") if counts.get(kind)]
+        if rest:
+            told.append(f"models {', '.join(rest)}")
+    total = sum(summary["replicas"].values())
+    if total:
+        told.append(f"{plural(total, 'replica')} observed{_parts(summary['replicas'])}")
+    if told:
+        yield "; ".join(told)
+
+
+def _sum_cards(gpus: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    return {state: sum(counts[state] for counts in gpus.values()) for state in ("total", *CARD_STATES)}
+
+
+def _parts(counts: Mapping[str, int]) -> str:
+    parts = [f"{count} {state}" for state, count in counts.items() if count and state != "total"]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _attention(found: Sequence[Mapping[str, str]]) -> list[str]:
+    if not found:
+        return ["Nothing needs action."]
+    rows: list[tuple[str, str, str, str]] = []
+    for code, count in Counter(one["code"] for one in found).items():
+        same = [one for one in found if one["code"] == code]
+        title = _TITLES.get(code, code)
+        # What is only to be known is one line for all of a kind as soon as there are several.
+        told = 0 if same[0]["severity"] == INFO and count > _TOLD else _TOLD
+        rows += [(one["severity"].upper(), title, _short(one["subject"]), one["text"]) for one in same[:told]]
+        if count > told:
+            more = listing(_short(one["subject"]) for one in same[told:])
+            rows.append((same[0]["severity"].upper(), title, f"{count - told} {'more' if told else 'in all'}", more))
+    rank = {"ERROR": 0, "WARNING": 1, "INFO": 2}
+    rows.sort(key=lambda row: rank.get(row[0], 3))
+    return ["What needs action, the worst first:", *format_columns(("HOW BAD", "WHAT", "WHICH", "WHAT TO DO"), rows)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDE else text[: _WIDE - 3] + "..."
+
+
+@dataclass(slots=True, kw_only=True)
+class _Cards:
+    """A few cards one by one, and the models that fit each kind of them."""
+
+    lines: list[str]
+    fits: dict[str, tuple[str, ...]]
+
+
+def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], catalog: Catalog) -> _Cards:
+    if not 0 < sum(len(node.get("gpus") or ()) for node in nodes) <= CARDS_SHOWN:
+        return _Cards(lines=[], fits={})
+    fleet = read_nodes(with_known_states(nodes))
+    engines = catalog.engines or BUILTIN_ENGINES
+    shapes = {
+        (fleet.names[node], index): fleet.shapes[shape]
+        for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True)
+    }
+    rows: list[tuple[t.Any, ...]] = []
+    fits: dict[str, tuple[str, ...]] = {}
+    for card in list_cards(fleet, plan):
+        shape = shapes.get((card.node, card.gpu_index))
+        size = "?" if shape is None or shape.memory_gb is None else size_text(shape.memory_gb)
+        look = f"{card.gpu_class} {size} GB"
+        fitting: tuple[str, ...] = ()
+        if shape is not None:
+            fitting = tuple(models_fitting(catalog.models, shape, engine=None, kind=None, engines=engines))
+            fits.setdefault(look, fitting)
+        state = f"{card.state}, broken" if card.broken and card.state != "unhealthy" else card.state
+        rows.append((_short(card.node), card.gpu_index, look, state, card.by, len(fitting) if catalog.models else None))
+    lines = ["What can run here:", *format_columns(_CARDS, rows)]
+    return _Cards(lines=lines, fits=fits if catalog.models else {})
+
+
+def _fits(fits: Mapping[str, Sequence[str]], catalog: Catalog) -> list[str]:
+    """The models that fit, by kind of card and kind of model."""
+    kinds = {model.name: model.kind for model in catalog.models}
+    lines: list[str] = []
+    for look, names in fits.items():
+        lines += [""] if lines else []
+        lines.append(f"{plural(len(names), 'model')} {'fits' if len(names) == 1 else 'fit'} {look}:")
+        for kind in dict.fromkeys(kinds[name] for name in names):
+            listed = ", ".join(name for name in names if kinds[name] == kind)
+            lines += textwrap.wrap(
+                f"{kind}: {listed}",
+                100,
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
+    return lines
+
+
+def _classes(gpus: Mapping[str, Mapping[str, int]]) -> list[str]:
+    if not gpus:
+        return []
+    rows = [(name, *(counts[state] for state in ("total", *CARD_STATES))) for name, counts in gpus.items()]
+    return ["Cards by class:", *format_columns(_CLASSES, rows)]
+
+
+def _fabrics(fabrics: Mapping[str, t.Any]) -> list[str]:
+    if not fabrics:
+        return []
+    # Those with the largest free block are what somebody who looks for room wants to see.
+    names = sorted(fabrics, key=lambda name: -fabrics[name]["largest_free_block"])
+    rows: list[tuple[t.Any, ...]] = []
+    for name in names[:_LISTED]:
+        one = fabrics[name]
+        free = [f"{count} {gpu_class}" for gpu_class, count in one["classes"].items() if count]
+        models = listing(one["models_present"]) or None
+        rows.append(
+            (
+                _short(name),
+                one["nodes"],
+                one["nodes_with_weights"],
+                one["largest_free_block"],
+                ", ".join(free) or None,
+                models,
+            )
+        )
+    more = len(names) - _LISTED
+    return [
+        "Fabrics:",
+        *format_columns(_FABRICS, rows),
+        *([f"and {more} more with less room"] if more > 0 else []),
+    ]
+
+
+def _idle(idle: Sequence[Mapping[str, t.Any]]) -> list[str]:
+    if not idle:
+        return []
+    rows = [(_short(one["id"]), one["model"], duration(one["idle_seconds"]), one["gpus"]) for one in idle[:_LISTED]]
+    more = len(idle) - _LISTED
+    return [
+        "Idle, the longest first:",
+        *format_columns(("REPLICA", "MODEL", "FOR", "CARDS"), rows),
+        *([f"and {more} more"] if more > 0 else []),
+    ]

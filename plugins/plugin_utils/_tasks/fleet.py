@@ -1,0 +1,97 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""A fleet from its files: the saved profiles and the directories of the catalog, with everything that is wrong in them."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
+    DocumentError,
+    load_document,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
+    ProfileFileError,
+    load_profiles,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
+
+if t.TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetFiles:
+    """What could be read, what is wrong with it, and what of the catalog is only worth a look."""
+
+    nodes: list[dict[str, t.Any]]
+    catalog: Catalog
+    errors: list[str]
+    warnings: tuple[str, ...]
+
+    def all_errors(self) -> list[str]:
+        """Everything that is wrong, what is inside the profiles included."""
+        return [*self.errors, *find_node_errors(self.nodes)]
+
+
+def read_fleet(profiles: Path, hosts: Sequence[str], catalog: Sequence[str]) -> FleetFiles:
+    """Read profiles and catalog. What is inside the profiles is left to who reads them next.
+
+    :param profiles: the directory of saved profiles
+    :param hosts: the nodes of the fleet
+    :param catalog: directories, the later one winning entry by entry
+    """
+    errors: list[str] = []
+    try:
+        nodes = load_profiles(profiles, hosts)
+    except ProfileFileError as exc:
+        errors += exc.errors
+        nodes = exc.profiles
+    found, warnings = read_catalog(catalog, errors, nodes=nodes)
+    return FleetFiles(nodes=nodes, catalog=found, errors=errors, warnings=warnings)
+
+
+def read_catalog(
+    directories: Sequence[str], errors: list[str], *, nodes: Sequence[t.Any] = ()
+) -> tuple[Catalog, tuple[str, ...]]:
+    """Read the catalog of directories, and what in it is only worth a look. What is wrong is added to the errors.
+
+    :param nodes: profiles to hold the catalog against
+    """
+    examined = examine_directories(directories, nodes=nodes)
+    errors += [str(problem) for problem in examined.problems if problem.severity == ERROR]
+    return examined.catalog, tuple(str(problem) for problem in examined.problems if problem.severity != ERROR)
+
+
+def read_plan(path: Path, errors: list[str], *, required: bool = True) -> dict[str, t.Any] | None:
+    """Read the plan of a file. What is wrong is added to the errors, and there is no plan then."""
+    try:
+        text = read_text(path)
+        document = None if text is None else load_document(text)
+    except (OSError, ValueError) as exc:
+        told = exc if isinstance(exc, DocumentError) else f"can not be read ({exc})"
+        errors.append(f"{path}: {told}; make the plan again")
+        return None
+    if document is None and required:
+        errors.append(f"{path}: there is no such file; make the plan first")
+    found = [f"{path}: {error}" for error in find_plan_errors(document, "plan")]
+    errors += found
+    return None if found else document
+
+
+def previous_path(path: Path) -> Path:
+    """Return where the plan before the one of this file is kept."""
+    return path.with_name(f"{path.stem}.previous{path.suffix}")

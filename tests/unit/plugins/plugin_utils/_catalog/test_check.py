@@ -1,0 +1,479 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+
+PROFILE = {"name": "p", "gpu_class": "rtx-4090"}
+MODEL: dict[str, t.Any] = {
+    "name": "chat",
+    "kind": "llm",
+    "vram_gb": 20,
+    "min_cc": 8.0,
+    "engines": ["vllm", "llamacpp"],
+    "context": 32768,
+    "lora": True,
+}
+SERVED = {**MODEL, "source": "org/chat", "profiles": [PROFILE]}
+ROLE: dict[str, t.Any] = {"name": "large", "needs": {"engine": "vllm", "min_vram_gb": 20}}
+
+
+def changed(base: dict[str, t.Any], **changes: t.Any) -> dict[str, t.Any]:
+    document = copy.deepcopy(base)
+    document.update(changes)
+    return {key: value for key, value in document.items() if value is not ...}
+
+
+def model(**changes: t.Any) -> dict[str, t.Any]:
+    return changed(MODEL, **changes)
+
+
+def served(profile: dict[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
+    return changed(SERVED, profiles=[changed(PROFILE, **(profile or {}))], **changes)
+
+
+def role(needs: dict[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
+    return changed(ROLE, needs=changed(ROLE["needs"], **(needs or {})), **changes)
+
+
+# What is written, and the one error that it must give: its path, its message and its remedy.
+TEST_MODEL_ERRORS: list[tuple[str, t.Any, str]] = [
+    ("name missing", [model(name=...)], "models[0].name (model without a name): a model needs name; such as"),
+    ("name null", [model(name=None)], "models[0].name (model without a name): a model needs name; such as"),
+    ("name with blank", [model(name="a b")], 'models[0].name (model a b): "a b" is not a name; letters, digits'),
+    ("name climbs", [model(name="../etc")], 'models[0].name (model ../etc): "../etc" is not a name'),
+    ("name number", [model(name=7)], "models[0].name (model without a name): expected a name, found 7; write it in quotes"),
+    ("name twice", [model(), model()], "models[1].name (model chat): a second model is called chat; the first is at models[0].name"),
+    ("kind missing", [model(kind=...)], "models[0].kind (model chat): a model needs kind; one of llm, embedding, reranker"),
+    ("kind unknown", [model(kind="lm")], 'models[0].kind (model chat): "lm" is not known here; did you mean llm?'),
+    ("engines missing", [model(engines=...)], "models[0].engines (model chat): a model without profiles needs engines"),
+    ("engines empty", [model(engines=[])], "models[0].engines (model chat): no engine can serve this model"),
+    ("engines text", [model(engines="vllm")], 'models[0].engines (model chat): expected a list of engines, found "vllm"; write [vllm]'),
+    ("engine unknown", [model(engines=["vlm"])], 'models[0].engines[0] (model chat): there is no engine "vlm"; did you mean vllm?'),
+    ("engine twice", [model(engines=["vllm", "vllm"])], 'models[0].engines[1] (model chat): "vllm" is there twice'),
+    ("engine and kind", [model(engines=["tei"])], "models[0].engines[0] (model chat): tei does not serve models of kind llm; it serves"),
+    ("vram text", [model(vram_gb="20")], 'models[0].vram_gb (model chat): expected a number, found "20"; write a number of GB'),
+    ("vram negative", [model(vram_gb=-1)], "models[0].vram_gb (model chat): -1 is out of range"),
+    ("vram MiB", [model(vram_gb=20480)], "models[0].vram_gb (model chat): 20480 is out of range; GB above 0"),
+    ("vram truth", [model(vram_gb=True)], "models[0].vram_gb (model chat): expected a number, found true"),
+    ("vram endless", [model(vram_gb=float("inf"))], "models[0].vram_gb (model chat): inf is out of range"),
+    ("cc word", [model(min_cc="abc")], 'models[0].min_cc (model chat): "abc" is not a compute capability; write major.minor'),
+    ("cc as sm", [model(min_cc=89)], "models[0].min_cc (model chat): 89 is not a compute capability; did you mean 8.9?"),
+    ("cc digits", [model(min_cc=8.95)], "models[0].min_cc (model chat): 8.95 is not a compute capability"),
+    ("cc list", [model(min_cc=[8, 9])], "models[0].min_cc (model chat): a list is not a compute capability"),
+    ("context text", [model(context="32k")], 'models[0].context (model chat): expected a whole number, found "32k"'),
+    ("context digits", [model(context="32768")], 'found "32768"; write it without quotes'),
+    ("context fraction", [model(context=32768.5)], "models[0].context (model chat): expected a whole number, found 32768.5"),
+    ("lora word", [model(lora="maybe")], 'models[0].lora (model chat): expected true or false, found "maybe"'),
+    ("unknown key", [model(vram=1)], 'models[0].vram (model chat): "vram" is not a key of a model; did you mean vram_gb?'),
+    ("entry no map", ["chat"], 'models[0] (model without a name): expected a map, found "chat"'),
+    ("description list", [model(description=["a"])], "models[0].description (model chat): expected text, found a list"),
+    ("alias is a name", [model(), model(name="b", aliases=["chat"])],
+     "models[1].aliases[0] (model b): alias chat of b is already the name of chat (models[0].name)"),
+    ("alias is own name", [model(aliases=["chat"])], "models[0].aliases[0] (model chat): alias chat of chat is already the name"),
+    ("alias of two", [model(aliases=["x"]), model(name="b", aliases=["x"])],
+     "models[1].aliases[0] (model b): alias x of b is already an alias of chat (models[0].aliases[0])"),
+    ("alias twice", [model(aliases=["x", "x"])], 'models[0].aliases[1] (model chat): "x" is there twice'),
+    ("fallback unknown", [model(fallbacks=["chap"])],
+     'models[0].fallbacks[0] (model chat): fallback "chap" of chat is no model; did you mean chat?'),
+    ("fallback to itself", [model(fallbacks=["chat"])],
+     "models[0].fallbacks[0] (model chat): fallbacks go round in a circle: chat -> chat; take"),
+    ("fallback to own alias", [model(aliases=["x"], fallbacks=["x"])],
+     "models[0].fallbacks[0] (model chat): fallbacks go round in a circle: chat -> chat; take"),
+    ("fallback circle", [model(fallbacks=["b"]), model(name="b", fallbacks=["c"]), model(name="c", aliases=["d"], fallbacks=["chat"])],
+     ("models[0].fallbacks[0] (model chat): fallbacks go round in a circle: chat -> b -> c -> chat "
+     "(models[0].fallbacks[0], models[1].fallbacks[0], models[2].fallbacks[0])")),
+    ("fallback of another kind", [model(fallbacks=["e"]), model(name="e", kind="embedding")],
+     "models[0].fallbacks[0] (model chat): a model of kind llm can not fall back to e, of kind embedding"),
+    ("context_length", [model(context_length=40000)],
+     "models[0].context_length (model chat): context_length 40000 is above context 32768, the longest that the model supports"),
+    ("max_output", [model(context_length=4096, max_output=8192)],
+     "models[0].max_output (model chat): max_output 8192 is above context_length 4096"),
+    ("max_output without served", [model(max_output=40000)], "models[0].max_output (model chat): max_output 40000 is above context 32768"),
+    ("slo word", [model(slo={"ttft_p99": "fast"})], 'models[0].slo.ttft_p99 (model chat): "fast" is not a duration; write it such as 500ms'),
+    ("slo key", [model(slo={"ttft_p9": "1s"})], 'models[0].slo.ttft_p9 (model chat): "ttft_p9" is not a key of slo; did you mean ttft_p99?'),
+    ("slo no map", [model(slo="1s")], 'models[0].slo (model chat): expected a map, found "1s"'),
+    ("heads", [model(memory={"attention_heads": 32, "kv_heads": 5})],
+     "models[0].memory.kv_heads (model chat): 32 attention heads can not share 5 key/value heads evenly; one of 1, 2, 4, 8, 16, 32"),
+    ("memory key", [model(memory={"heads": 3})], 'models[0].memory.heads (model chat): "heads" is not a key of memory; did you mean'),
+    ("quantization unknown", [model(quantization="int7")], 'models[0].quantization (model chat): "int7" is not known here'),
+    ("ceiling", [model(engines=["vllm"], quantization="int8-w8a8", min_cc=10.0)],
+     "models[0].min_cc (model chat): min_cc 10.0 is above what vllm with int8-w8a8 weights runs on; at most 9.9"),
+    ("priority word", [model(placement_priority="high")], "models[0].placement_priority (model chat): expected a whole number"),
+    ("source missing", [served(source=...)], "models[0].source (model chat): a model with profiles needs a source"),
+    ("source relative", [served(source="./chat")], 'models[0].source (model chat): "./chat" depends on who looks; write an absolute path'),
+    ("source address", [served(source="https://huggingface.co/org/chat")],
+     'models[0].source (model chat): "https://huggingface.co/org/chat" is an address, not a hub id; write the id alone, such as org/chat'),
+    ("source climbs", [served(source="/models/../etc")], 'models[0].source (model chat): "/models/../etc" is not a plain absolute path'),
+    ("source words", [served(source="org/chat model")], 'models[0].source (model chat): "org/chat model" is neither a path nor a hub id'),
+]  # fmt: skip
+
+TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
+    ("profiles no list", [model(source="org/a", profiles={"name": "p"})], "models[0].profiles (model chat): expected a list of profiles, found a map"),
+    ("profile no map", [model(source="org/a", profiles=["p"])], 'models[0].profiles[0] (model chat): expected a map, found "p"'),
+    ("name missing", [served({"name": ...})], "models[0].profiles[0].name (model chat): a profile needs name"),
+    ("name twice", [changed(SERVED, profiles=[PROFILE, PROFILE])],
+     "models[0].profiles[1].name (model chat): a second profile is called p; the first is at models[0].profiles[0].name"),
+    ("unknown key", [served({"tps": 1})], 'models[0].profiles[0].tps (model chat): "tps" is not a key of a profile; did you mean tp?'),
+    ("engine unknown", [served({"engine": "vlm"})], 'models[0].profiles[0].engine (model chat): there is no engine "vlm"; did you mean vllm?'),
+    ("engine not of the model", [served({"engine": "sglang"})],
+     "models[0].profiles[0].engine (model chat): engine sglang is not among the engines of the model; add it there, or use vllm or llamacpp"),
+    ("engine and kind", [served({"engine": "tei"}, engines=["tei"], kind="llm")],
+     "models[0].profiles[0].engine (model chat): tei does not serve models of kind llm"),
+    ("no class", [served({"gpu_class": ...})],
+     "models[0].profiles[0].gpu_class (model chat): vllm needs a card, but the profile names no gpu_class; name the gpu_class, or use one of llamacpp"),
+    ("class null", [served({"gpu_class": None})], "models[0].profiles[0].gpu_class (model chat): vllm needs a card"),
+    ("class capital", [served({"gpu_class": "RTX 4090"})], 'models[0].profiles[0].gpu_class (model chat): "RTX 4090" is not a GPU class'),
+    ("cpu over nodes", [served({"gpu_class": ..., "engine": "llamacpp", "nodes": 2})],
+     "models[0].profiles[0].nodes (model chat): a profile for the CPU can not span 2 nodes"),
+    ("cpu with tp", [served({"gpu_class": ..., "engine": "llamacpp", "tp": 2})],
+     "models[0].profiles[0].tp (model chat): tp 2 splits the model over cards, but there is no gpu_class"),
+    ("cpu with cards", [served({"gpu_class": ..., "engine": "llamacpp", "gpus_per_node": 1})],
+     "models[0].profiles[0].gpus_per_node (model chat): gpus_per_node asks for cards, but there is no gpu_class"),
+    ("cards and nodes", [served({"tp": 4, "nodes": 2, "gpus_per_node": 4})],
+     "models[0].profiles[0].gpus_per_node (model chat): gpus_per_node 4 x nodes 2 is 8, but tp x pp is 4; leave gpus_per_node out, or write 2"),
+    ("cards uneven", [served({"tp": 4, "nodes": 3})],
+     "models[0].profiles[0].nodes (model chat): tp x pp is 4, which 3 nodes can not share evenly; nodes must divide 4: 1, 2, 4"),
+    ("tp and heads", [served({"tp": 3}, memory={"attention_heads": 32, "kv_heads": 8})],
+     "models[0].profiles[0].tp (model chat): tp 3 does not divide the 32 attention heads of chat; one of 1, 2, 4, 8, 16, 32"),
+    ("pp and layers", [served({"pp": 3}, memory={"layers": 2})],
+     "models[0].profiles[0].pp (model chat): pp 3 is more than the 2 layers of chat; at most 2"),
+    ("tp of one card", [served({"engine": "tei", "tp": 2}, engines=["tei"], kind="embedding")],
+     "models[0].profiles[0].tp (model chat): tei can not spread one model over several cards, but tp is 2"),
+    ("tp negative", [served({"tp": -1})], "models[0].profiles[0].tp (model chat): -1 is out of range; it must be from 1"),
+    ("old card", [served({"gpu_class": "gtx-1080"}, vram_gb=6, min_cc=...)],
+     "models[0].profiles[0].gpu_class (model chat): vllm does not run on gtx-1080 (compute capability 6.1); it needs at least 7.5"),
+    ("below min_cc", [served({"gpu_class": "rtx-2080-ti"}, vram_gb=6)],
+     "models[0].profiles[0].gpu_class (model chat): rtx-2080-ti has compute capability 7.5, below min_cc 8.0"),
+    ("above the ceiling", [served({"gpu_class": "rtx-5090"}, quantization="int8-w8a8")],
+     ("models[0].profiles[0].gpu_class (model chat): vllm with int8-w8a8 weights does not run on rtx-5090 (compute "
+     "capability 12.0); it needs at least 7.5, at most 9.9")),
+    ("in a gap", [served({"gpu_class": "b300-sxm6", "engine": "tei"}, engines=["tei"], kind="embedding")],
+     "models[0].profiles[0].gpu_class (model chat): tei does not run on b300-sxm6 (compute capability 10.3)"),
+    ("vendor", [served({"gpu_class": "rx-7900-xtx", "engine": "tei"}, engines=["tei"], kind="embedding")],
+     "models[0].profiles[0].gpu_class (model chat): tei does not run on cards of amd, and rx-7900-xtx is one; it runs on nvidia"),
+    ("too small", [served(vram_gb=28)],
+     "models[0].profiles[0].gpu_class (model chat): 28 GB per card is more than rtx-4090 has (24 GB); a larger class of cards, or a larger tp"),
+    ("too small by two", [served({"tp": 2}, vram_gb=49)], "models[0].profiles[0].gpu_class (model chat): 25 GB per card is more than rtx-4090 has (24 GB)"),
+    ("context does not fit", [served(vram_gb=..., context_length=32768, memory={"weights_gib": 15, "kv_bytes_per_token": 262144})],
+     "models[0].profiles[0].gpu_class (model chat): chat needs 23.3 GiB a card with a context of 32768, but vllm may use"),
+    ("args text", [served({"args": "--max-model-len 1"})], "models[0].profiles[0].args (model chat): expected a list of words of a command line"),
+    ("args two words", [served({"args": ["--max-model-len 8192"]})],
+     ('models[0].profiles[0].args[0] (model chat): "--max-model-len 8192" is two words in one item; the engine would read them as one; '
+     'an item for each word: ["--max-model-len", "8192"]')),
+    ("args truth", [served({"args": ["--x", True]})], "models[0].profiles[0].args[1] (model chat): expected one word of a command line, found true"),
+    ("args context above", [served({"args": ["--max-model-len", 65536]})],
+     "models[0].profiles[0].args[1] (model chat): --max-model-len 65536 is 65536 per request, more than the 32768 that the model supports"),
+    ("args context below", [served({"args": ["--max_model_len=8K"]}, context_length=16384)],
+     "models[0].profiles[0].args[0] (model chat): --max-model-len 8192 is 8192 per request, less than context_length 16384"),
+    ("llama.cpp slots", [served({"engine": "llamacpp", "args": ["--ctx-size", "8192", "--parallel", "4"]}, context_length=8192)],
+     ("models[0].profiles[0].args[1] (model chat): --ctx-size 8192 over 4 slots is 2048 per request, less than context_length 8192; "
+     "give the engine more, or write context_length: 2048")),
+    ("llama.cpp environment", [served({"engine": "llamacpp", "env": {"LLAMA_ARG_CTX_SIZE": 8192, "LLAMA_ARG_N_PARALLEL": 2}}, context_length=8192)],
+     "models[0].profiles[0].env.LLAMA_ARG_CTX_SIZE (model chat): LLAMA_ARG_CTX_SIZE 8192 over 2 slots is 4096 per request"),
+    ("args tp", [served({"args": ["-tp", "2"]})], "models[0].profiles[0].args[1] (model chat): -tp 2 contradicts tp 1 of the profile; leave it out"),
+    ("args port", [served({"args": ["--port", "9"]})], "models[0].profiles[0].args[0] (model chat): --port is given by the slot"),
+    ("env truth", [served({"env": {"A": True}})], "models[0].profiles[0].env.A (model chat): true without quotes is a truth value, not text"),
+    ("env name", [served({"env": {"A-B": "1"}})], 'models[0].profiles[0].env.A-B (model chat): "A-B" is not a name for environment variables'),
+    ("env list", [served({"env": ["A=1"]})], "models[0].profiles[0].env (model chat): expected a map of environment variables, found a list"),
+    ("selector truth", [served({"node_selector": {"ssd": True}})], "models[0].profiles[0].node_selector.ssd (model chat): true without quotes"),
+    ("weight", [served({"weight": -1})], "models[0].profiles[0].weight (model chat): -1 is out of range"),
+    ("startup", [served({"startup_timeout": "soon"})], 'models[0].profiles[0].startup_timeout (model chat): "soon" is not a duration; write it such as 20m'),
+    ("scaling without profile", [model(scaling={"min": 1})], "models[0].scaling.min (model chat): scaling asks for 1 replica(s), but there is no profile"),
+    ("on demand without profile", [model(scaling={"max": 1})], "models[0].scaling.max (model chat): scaling asks for 1 replica(s)"),
+    ("max below min", [served(scaling={"min": 3, "max": 1})], "models[0].scaling.max (model chat): max 1 is below min 3; at least 3, or leave max out"),
+    ("max negative", [served(scaling={"max": -1})], "models[0].scaling.max (model chat): -1 is out of range"),
+    ("idle too short", [served(scaling={"max": 1, "idle_timeout": "59s"})],
+     "models[0].scaling.idle_timeout (model chat): an idle timeout of 59s would unload a model between two requests; at least 1m"),
+    ("scaling key", [served(scaling={"minimum": 1})], 'models[0].scaling.minimum (model chat): "minimum" is not a key of scaling; did you mean min?'),
+]  # fmt: skip
+
+CPU = {"engine": "llamacpp", "gpu": False, "min_vram_gb": ...}
+
+TEST_ROLE_ERRORS: list[tuple[str, t.Any, str]] = [
+    ("typo", [changed(ROLE, prefers="largest")], 'roles[0].prefers (role large): "prefers" is not a key of a role; did you mean prefer?'),
+    ("typo of what is needed", [{"name": "large", "need": {"engine": "vllm"}}], ('roles[0].need (role large): '
+     '"need" is not a key of a role; did you mean needs?')),
+    ("typo in needs", [role({"min_vram": 3})], 'roles[0].needs.min_vram (role large): "min_vram" is not a key of needs; did you mean min_vram_gb?'),
+    ("no needs", [{"name": "large"}], "roles[0].needs (role large): a role needs needs; such as needs: {engine: vllm, min_vram_gb: 20}"),
+    ("needs text", [changed(ROLE, needs="vllm")], 'roles[0].needs (role large): expected a map, found "vllm"'),
+    ("no engine", [role({"engine": ...})], "roles[0].needs.engine (role large): needs needs engine; such as engine: vllm"),
+    ("two engines", [role({"engine": ["vllm", "sglang"]})], "roles[0].needs.engine (role large): expected an engine's name, found a list"),
+    ("engine unknown", [role({"engine": "vlm"})], 'roles[0].needs.engine (role large): there is no engine "vlm"; did you mean vllm?'),
+    ("cc word", [role({"min_cc": "abc"})], 'roles[0].needs.min_cc (role large): "abc" is not a compute capability; write major.minor, such as 8.9'),
+    ("name twice", [role(), role()], "roles[1].name (role large): a second role is called large; the first is at roles[0].name"),
+    ("name with slash", [role(name="a/b")], 'roles[0].name (role a/b): "a/b" is not a name'),
+    ("prefer", [role(prefer="biggest")], 'roles[0].prefer (role large): "biggest" is not known here; one of smallest_fitting, largest'),
+    ("count", [role(count="two")], 'roles[0].count (role large): expected a whole number, found "two"'),
+    ("count negative", [role(count=-1)], "roles[0].count (role large): -1 is out of range"),
+    ("kind", [role({"kind": "embed"})], 'roles[0].needs.kind (role large): "embed" is not known here; did you mean embedding?'),
+    ("vendor", [role({"vendor": "nvida"})], 'roles[0].needs.vendor (role large): "nvida" is not known here; did you mean nvidia?'),
+    ("caps", [role({"min_cc": 9.0, "max_cc": 8.9})], "roles[0].needs.max_cc (role large): max_cc 8.9 is below min_cc 9.0: no card has both"),
+    ("below the floor", [role({"max_cc": 7.0})], "roles[0].needs.max_cc (role large): max_cc 7.0 is below 7.5, the least that vllm runs on"),
+    ("above the ceiling", [role({"engine": "tei", "min_cc": 13.0})], ("roles[0].needs.min_cc (role large): min_cc "
+     "13.0 is above 12.1, the most that tei runs on")),
+    ("engine and kind", [role({"engine": "tei", "kind": "llm"})], "roles[0].needs.kind (role large): tei does not serve models of kind llm"),
+    ("engine and vendor", [role({"engine": "tei", "vendor": "amd"})], "roles[0].needs.vendor (role large): tei does not run on cards of amd"),
+    ("class and size", [role({"gpu_class": "l4", "min_vram_gb": 48})],
+     "roles[0].needs.min_vram_gb (role large): min_vram_gb 48 is more than l4 has (24 GB); at most 24"),
+    ("class and engine", [role({"gpu_class": "gtx-1080", "min_vram_gb": 8})], "roles[0].needs.gpu_class (role large): vllm does not run on gtx-1080"),
+    ("class and cap", [role({"gpu_class": "l4", "min_cc": 9.0})], "roles[0].needs.gpu_class (role large): l4 has compute capability 8.9, outside"),
+    ("class and vendor", [role({"gpu_class": "l4", "vendor": "amd"})], "roles[0].needs.gpu_class (role large): l4 is a card of nvidia, but vendor is amd"),
+    ("cpu and size", [role({**CPU, "min_vram_gb": 8})], "roles[0].needs.min_vram_gb (role large): min_vram_gb asks for a card, but gpu: false asks for none"),
+    ("cpu and cap", [role({**CPU, "min_cc": 8.0})], "roles[0].needs.min_cc (role large): min_cc asks for a card"),
+    ("cpu and engine", [role({**CPU, "engine": "vllm"})], "roles[0].needs.gpu (role large): vllm can not run without a card; one of llamacpp"),
+    ("fallback and engine", [role(cpu_fallback=True)], "roles[0].cpu_fallback (role large): vllm can not run without a card, so there is nothing"),
+    ("gpu_nodes", [role({"gpu_nodes": True})], "roles[0].needs.gpu_nodes (role large): gpu_nodes admits nodes with cards for work on the CPU"),
+    ("slots", [role(slots="chat")], 'roles[0].slots (role large): expected a list of slots, found "chat"'),
+    ("slot twice", [role(slots=["a", "a"])], "roles[0].slots[1] (role large): a second slot is called a"),
+    ("slot number", [role(slots=65)], "roles[0].slots (role large): 65 is out of range; it must be from 0 to 64"),
+    ("slot without name", [role(slots=[{"model": "chat"}])], "roles[0].slots[0].name (role large): a slot needs name"),
+    ("slot model", [role(slots=[{"name": "s", "model": "chap"}])],
+     'roles[0].slots[0].model (role large): the model "chap" of slot s does not exist; did you mean chat?'),
+    ("slot engine", [role({"engine": "sglang"}, slots=[{"name": "s", "model": "chat"}])],
+     "roles[0].slots[0].model (role large): chat (models[0].name) is not served by sglang; its engines are vllm, llamacpp"),
+    ("slot kind", [role({"kind": "embedding"}, slots=[{"name": "s", "model": "chat"}])],
+     "roles[0].slots[0].model (role large): chat (models[0].name) is of kind llm, but the role is for embedding"),
+    ("slot cap", [role({"engine": "vllm", "max_cc": 7.5}, slots=[{"name": "s", "model": "chat"}])],
+     "roles[0].slots[0].model (role large): chat (models[0].name) needs compute capability 8.0, above max_cc 7.5"),
+    ("slot size", [role({"gpu_class": "rtx-4080", "min_vram_gb": ...}, slots=[{"name": "s", "model": "chat"}])],
+     "roles[0].slots[0].model (role large): chat (models[0].name) needs 20 GB, more than rtx-4080 has (16 GB)"),
+    ("vm key", [role(vm={"core": 4})], 'roles[0].vm.core (role large): "core" is not a key of vm; did you mean cores?'),
+    ("vm template and image", [role(vm={"template": 9000, "image": "debian"})], ("roles[0].vm.image (role large): a "
+     "machine is made from a template or from an image")),
+    ("vm memory", [role(vm={"memory_mib": "16G"})], 'roles[0].vm.memory_mib (role large): expected a whole number, found "16G"'),
+    ("group caps", [role({"min_cc": 9.0}, colocate="g"), role({"max_cc": 8.9}, name="b", colocate="g")],
+     "roles[1].needs.max_cc (role b): no card has at least 9.0 and at most 8.9, but large (roles[0]) is to share its card"),
+    ("group class", [role({"gpu_class": "l4"}, colocate="g"), role({"gpu_class": "l40"}, name="b", colocate="g")],
+     "roles[1].needs.gpu_class (role b): gpu_class is l40, not l4, but large (roles[0]) is to share its card"),
+    ("group node", [role({"node": "n1"}, colocate="g"), role({"node": "n2"}, name="b", colocate="g")],
+     "roles[1].needs.node (role b): node is n2, not n1, but large"),
+    ("group selector", [role({"node_selector": {"z": "a"}}, colocate="g"), role({"node_selector": {"z": "b"}}, name="b", colocate="g")],
+     "roles[1].needs.node_selector.z (role b): z is b, not a, but large"),
+    ("group cpu", [role(colocate="g"), role(CPU, name="b", colocate="g")], "roles[1].needs.gpu (role b): b needs no card, but large"),
+    ("group vm", [role(colocate="g", vm={"bridge": "vmbr0", "cores": 4}), role(name="b", colocate="g", vm={"bridge": "vmbr1", "cores": 8})],
+     "roles[1].vm.bridge (role b): vm.bridge is not that of large, but large (roles[0]) is to share its card"),
+]  # fmt: skip
+
+
+def errors_of(models: t.Any, roles: t.Any = (), **more: t.Any) -> list[str]:
+    with pytest.raises(CatalogError) as caught:
+        check_catalog(models, roles, **more)
+    return [str(problem) for problem in caught.value.errors]
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [pytest.param(*case[1:], id=case[0]) for case in (*TEST_MODEL_ERRORS, *TEST_PROFILE_ERRORS)],
+)
+def test_model_errors(models: t.Any, expected: str) -> None:
+    found = errors_of(models)
+    assert len(found) == 1, found
+    assert expected in found[0]
+
+
+@pytest.mark.parametrize(("roles", "expected"), [pytest.param(*case[1:], id=case[0]) for case in TEST_ROLE_ERRORS])
+def test_role_errors(roles: t.Any, expected: str) -> None:
+    found = errors_of([model()], roles)
+    assert len(found) == 1, found
+    assert expected in found[0]
+
+
+# What looks near one of the errors above and is right.
+TEST_GOOD: list[tuple[str, t.Any, t.Any]] = [
+    ("seven fields", [model()], []),
+    ("nothing", None, None),
+    ("zeros are unknown", [model(vram_gb=0, min_cc=0, context=0, context_length=0, max_output=0, memory={"layers": 0})], []),
+    ("facts unknown", [{"name": "a", "kind": "llm", "engines": ["vllm"]}], []),
+    ("engines of the profiles", [served(engines=...)], []),
+    ("capability as text", [model(min_cc="12.1")], []),
+    ("whole capability", [model(min_cc=8)], []),
+    ("engine as people spell it", [model(engines=["llama.cpp"])], [role({"engine": "llama.cpp"})]),
+    ("two fallbacks to one", [model(fallbacks=["b", "c"]), model(name="b", fallbacks=["c"]), model(name="c")], []),
+    ("fallback by alias", [model(fallbacks=["x"]), model(name="b", aliases=["x"])], []),
+    ("layers need no heads", [served({"engine": "llamacpp", "tp": 3}, memory={"attention_heads": 32})], []),
+    ("heads unknown", [served({"tp": 3})], []),
+    ("two nodes", [served({"tp": 4, "pp": 2, "nodes": 2, "gpus_per_node": 4})], []),
+    ("pp of 0 is 1", [served({"tp": 2, "pp": 0})], []),
+    ("cpu", [served({"gpu_class": ..., "engine": "llamacpp"})], []),
+    ("simulated, without a card", [served({"gpu_class": ..., "engine": "sim"})], []),
+    ("off", [model(scaling={"min": 0, "max": 0})], []),
+    ("negative min is 0", [model(scaling={"min": -3})], []),
+    ("idle of a minute", [served(scaling={"max": 1, "idle_timeout": "1m"})], []),
+    ("idle of 0 is the default", [served(scaling={"max": 1, "idle_timeout": 0})], []),
+    ("stretched", [served({"args": ["--max-model-len", "65536", "--rope-scaling", "{}"]})], []),
+    ("shared slots", [served({"engine": "llamacpp", "args": ["-c", "8192", "-np", "4", "-kvu"]}, context_length=8192)], []),
+    ("slots that suffice", [served({"engine": "llamacpp", "args": ["-c", "8192", "-np", "4"]}, context_length=2048)], []),
+    ("context of the file", [served({"engine": "llamacpp", "args": ["-c", "0"]}, context_length=8192)], []),
+    ("another engine on an old card", [served({"engine": "llamacpp", "gpu_class": "gtx-1080"}, vram_gb=6, min_cc=...)], []),
+    ("larger tp", [served({"tp": 2}, vram_gb=48)], []),
+    ("gguf", [served(source="org/chat-GGUF:Q4_K_M")], []),
+    ("gguf file", [served(source="org/chat-GGUF/chat-q4.gguf")], []),
+    ("revision", [served(source="org/chat@refs/pr/3")], []),
+    ("path", [served(source="/models/org/chat")], []),
+    ("numbers in args and env", [served({"args": ["--max-num-seqs", 8], "env": {"OMP_NUM_THREADS": 8}})], []),
+    ("slots of all kinds", [model(aliases=["x"])], [role(slots=["a", {"name": "b"}, {"name": "c", "model": "x"}])]),
+    ("slots by number", [], [role(slots=2)]),
+    ("no slots", [], [role(slots=0)]),
+    ("role that is off", [], [role(count=0)]),
+    ("cpu role", [], [role({**CPU, "gpu_nodes": True})]),
+    ("cpu fallback", [], [role({"engine": "llamacpp", "gpu_nodes": True}, cpu_fallback=True)]),
+    ("group", [], [role(colocate="g", vm={"cores": 4}), role({"min_cc": 8.0}, name="b", colocate="g", count=3, vm={"cores": 8})]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("models", "roles"), [pytest.param(*case[1:], id=case[0]) for case in TEST_GOOD])
+def test_good(models: t.Any, roles: t.Any) -> None:
+    check_catalog(models, roles)
+
+
+TEST_WARNINGS: list[tuple[str, t.Any, t.Any, str]] = [
+    ("capability", [model(capabilities=["tool"])], [],
+     'models[0].capabilities[0] (model chat): "tool" is not a known capability; did you mean tools?'),
+    ("capability of another kind", [model(kind="embedding", capabilities=["tools"])], [],
+     "models[0].capabilities[0] (model chat): capability tools looks wrong for a model of kind embedding"),
+    ("licence", [model(license="cc-by-nc-4.0")], [],
+     "models[0].license (model chat): the licence cc-by-nc-4.0 forbids or limits commercial use"),
+    ("simulated", [served({"engine": "sim"})], [], "models[0].profiles (model chat): every profile is simulated"),
+    ("class", [served({"gpu_class": "rtx-4091"})], [],
+     "models[0].profiles[0].gpu_class (model chat): nothing is known of cards of class rtx-4091"),
+    ("class of a role", [], [role({"gpu_class": "my-card"})],
+     "roles[0].needs.gpu_class (role large): nothing is known of cards of class"),
+    ("adapters", [model(kind="embedding", engines=["tei", "infinity"])], [],
+     "models[0].lora (model chat): lora is true, but tei or infinity serves no adapters"),
+    ("lonely group", [], [role(colocate="g")], "roles[0].colocate (role large): large is the only role of the group g"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("models", "roles", "expected"), [pytest.param(*case[1:], id=case[0]) for case in TEST_WARNINGS]
+)
+def test_warnings(models: t.Any, roles: t.Any, expected: str) -> None:
+    found = [str(problem) for problem in check_catalog(models, roles).warnings]
+    assert len(found) == 1, found
+    assert expected.replace("rtx-4091", '"rtx-4091"') in found[0]
+
+
+def test_a_real_profile_makes_a_model_real() -> None:
+    profiles = [changed(PROFILE, engine="sim"), changed(PROFILE, name="real")]
+    assert check_catalog([changed(SERVED, profiles=profiles)], []).warnings == ()
+
+
+def test_one_mistake_is_one_error() -> None:
+    wrong = served({"tp": "2", "nodes": 3}, memory={"attention_heads": 5})
+    assert errors_of([wrong]) == [
+        'models[0].profiles[0].tp (model chat): expected a whole number, found "2"; write it without quotes'
+    ]
+
+
+def test_everything_at_once_and_counted() -> None:
+    with pytest.raises(CatalogError) as caught:
+        check_catalog([model(min_cc="abc"), model(), 7], [{"name": "r"}, role(prefer="x")])
+    lines = str(caught.value).splitlines()
+    assert [line.split(" ")[0].rstrip(":") for line in lines[:-1]] == [
+        "models[0].min_cc",
+        "models[1].name",
+        "models[2]",
+        "roles[0].needs",
+        "roles[1].prefer",
+    ]
+    assert lines[-1] == "The catalog has 5 errors."
+
+
+@pytest.mark.parametrize("wrong", [{"a": 1}, "models", 5, True])
+def test_sections_are_lists(wrong: t.Any) -> None:
+    assert "models: expected a list, found" in errors_of(wrong)[0]
+
+
+def test_unknown_engines_where_the_table_may_be_elsewhere() -> None:
+    found = check_catalog([model(engines=["mine"])], [role({"engine": "mine"})], open_engines=True)
+    assert [problem.code for problem in found.warnings] == ["unknown_engine", "unknown_engine"]
+
+
+def test_own_engines_and_classes() -> None:
+    engines = [{"name": "mine", "cpu": True, "min_cc": 8.6, "kinds": ["llm"]}]
+    gpus = [{"name": "card", "memory_gb": [16, 24], "compute_cap": 8.0}]
+    good = check_catalog(
+        [model(engines=["mine"])], [role({"engine": "mine", "gpu": False, "min_vram_gb": ...})], engines=engines
+    )
+    assert good.catalog.engines["mine"].min_cc == (8, 6)
+    wrong = served({"engine": "mine", "gpu_class": "card"}, engines=["mine"])
+    assert errors_of([wrong], engines=engines, gpus=gpus) == [
+        (
+            "models[0].profiles[0].gpu_class (model chat): mine does not run on card (compute capability 8.0); "
+            "it needs at least 8.6"
+        )
+    ]
+
+
+TEST_TABLE_ERRORS = [
+    ({"engines": [{"name": "a", "min_cc": 9.0, "max_cc": 8.0}]}, "engines[0].max_cc (engine a): max_cc is below min_cc"),
+    ({"engines": [{"cpu": True}]}, "engines[0].name (engine without a name): an engine needs name"),
+    ({"engines": [{"name": "a", "health": "health"}]}, 'engines[0].health (engine a): "health" is not a path; a path that begins with /'),
+    ({"engines": [{"name": "a", "utilisation": 90}]}, "engines[0].utilisation (engine a): 90 is out of range; a share above 0, at most 1"),
+    ({"engines": [{"name": "a"}, {"name": "a"}]}, "engines[1].name (engine a): a second entry is called a"),
+    ({"engines": [{"name": "a", "quantizations": {"x": {}}}]}, 'engines[0].quantizations.x (engine a): "x" is not a key of quantizations'),
+    ({"gpus": [{"name": "a", "memory_gb": "24"}]}, 'gpus[0].memory_gb (GPU class a): expected a number, found "24"'),
+    ({"gpus": [{"name": "a", "pci_ids": ["10DE:1"]}]}, 'gpus[0].pci_ids[0] (GPU class a): "10DE:1" is not a PCI id'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tables", "expected"), TEST_TABLE_ERRORS)
+def test_table_errors(tables: t.Any, expected: str) -> None:
+    found = errors_of([], [], **tables)
+    assert len(found) == 1, found
+    assert expected in found[0]
+
+
+def test_normalised_values() -> None:
+    document = served(
+        {
+            "tp": 4,
+            "pp": 0,
+            "nodes": 2,
+            "startup_timeout": "1h30m",
+            "args": ["--max-num-seqs", 8],
+            "min_memory_gb": 64.0,
+        },
+        scaling={"min": 2, "idle_timeout": "30m"},
+        slo={"ttft_p99": "1s", "tpot_p99": "50ms"},
+        vram_gb=20.0,
+    )
+    catalog = check_catalog([document], [role(slots=[{"name": "s", "model": "chat"}, "t"])]).catalog
+    found, profile = catalog.models[0], catalog.models[0].profiles[0]
+    assert (found.min_cc, found.vram_gb, found.slo) == ((8, 0), 20, {"ttft_p99": 1000, "tpot_p99": 50})
+    assert found.scaling is not None
+    assert (found.scaling.min, found.scaling.max, found.scaling.idle_timeout) == (2, 2, 1800)
+    assert (profile.gpus_per_node, profile.pp, profile.startup_timeout) == (2, 1, 5400)
+    assert profile.args == ("--max-num-seqs", "8")
+    assert isinstance(profile.min_memory_gb, int)
+    assert [(slot.name, slot.model) for slot in catalog.roles[0].slots] == [("s", "chat"), ("t", None)]
+
+
+def test_a_slot_names_its_model_by_alias() -> None:
+    catalog = check_catalog([model(aliases=["gpt"])], [role(slots=[{"name": "s", "model": "gpt"}])]).catalog
+    assert catalog.roles[0].slots[0].model == "chat"
+
+
+def test_input_is_left_as_it_is() -> None:
+    models, roles = [served(scaling={"min": -1})], [role(slots=2)]
+    before = copy.deepcopy((models, roles))
+    check_catalog(models, roles)
+    assert (models, roles) == before
+
+
+def test_the_largest_context_is_named() -> None:
+    wrong = served(vram_gb=..., context_length=32768, memory={"weights_gib": 15, "kv_bytes_per_token": 262144})
+    (message,) = errors_of([wrong])
+    most = int(message.partition("the largest context here is ")[2].partition(";")[0])
+    assert 4096 < most < 32768
+    check_catalog([{**wrong, "context_length": most}], [])
+    assert errors_of([{**wrong, "context_length": most + 512}])

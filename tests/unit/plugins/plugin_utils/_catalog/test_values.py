@@ -1,0 +1,79 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import (
+    WrongValueError,
+    duration,
+    read_compute_cap,
+    read_source,
+)
+
+TEST_DURATIONS: list[tuple[t.Any, int | None]] = [
+    ("20m", 1200),
+    ("90s", 90),
+    ("1h30m", 5400),
+    ("1h 30m", 5400),
+    ("2d", 172800),
+    ("1d1h1m1s", 90061),
+    ("20M", 1200),
+    ("2000ms", 2),
+    (90, 90),
+    (90.0, 90),
+    (0, None),
+    ("0s", None),
+]
+
+
+@pytest.mark.parametrize(("written", "expected"), TEST_DURATIONS)
+def test_durations(written: t.Any, expected: int | None) -> None:
+    assert duration()(written) == expected
+
+
+TEST_MILLISECONDS: list[tuple[t.Any, int]] = [
+    ("500ms", 500),
+    ("2s", 2000),
+    ("1s500ms", 1500),
+    (500, 500),
+    ("1m", 60000),
+]
+
+
+@pytest.mark.parametrize(("written", "expected"), TEST_MILLISECONDS)
+def test_milliseconds(written: t.Any, expected: int) -> None:
+    assert duration(milliseconds=True)(written) == expected
+
+
+@pytest.mark.parametrize(
+    "written", ["", "m", "20", "20 minutes", "1.5h", "-5m", "30m1h", "500ms", 1.5, -1, True, [], "999999d", None]
+)
+def test_no_durations(written: t.Any) -> None:
+    with pytest.raises(WrongValueError):
+        duration()(written)
+
+
+TEST_CAPS: list[tuple[t.Any, tuple[int, int] | None]] = [
+    (8.9, (8, 9)), ("8.9", (8, 9)), (8, (8, 0)), ("12.1", (12, 1)), ("10.10", (10, 10)), (0, None), ("0.0", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "expected"), TEST_CAPS)
+def test_compute_caps(written: t.Any, expected: tuple[int, int] | None) -> None:
+    assert read_compute_cap(written) == expected
+
+
+@pytest.mark.parametrize(
+    "source", ["gpt2", "org/name", "org/name@v1.0", "org/n-GGUF/sub/f-q4.gguf", "llama3:8b", "/", "/a/b.c"]
+)
+def test_sources(source: str) -> None:
+    assert read_source(source) == source
+
+
+def test_a_path_loses_its_last_slash() -> None:
+    assert read_source("/models/a/") == "/models/a"

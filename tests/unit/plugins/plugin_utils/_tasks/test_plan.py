@@ -1,0 +1,125 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import FileChange, find_changes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.plan import (
+    make_plan_file,
+    write_plan_file,
+)
+
+OPTIONS = {"fresh": False, "moves": "none", "rebalance": False, "rescue": True, "passthrough": True}
+ROLES = "roles:\n  - {name: chat, needs: {engine: vllm, min_vram_gb: 20}}\n"
+CARD = {"index": 0, "name": "NVIDIA L4", "memory_gb": 24, "compute_cap": 8.9}
+
+
+@pytest.fixture
+def make(tmp_path):
+    """A fleet of two nodes with a card each, a catalog with one role, and the call that plans for them."""
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "catalog").mkdir()
+    (tmp_path / "catalog/roles.yaml").write_text(ROLES)
+    for name in ("a", "b"):
+        (tmp_path / f"profiles/{name}.json").write_text(json.dumps({"name": name, "memory_gb": 64, "gpus": [CARD]}))
+
+    def call(**changed):
+        return make_plan_file(
+            tmp_path / "plan.yml",
+            **{
+                "profiles": tmp_path / "profiles",
+                "hosts": ["a", "b"],
+                "catalog": [str(tmp_path / "catalog")],
+                **OPTIONS,
+                **changed,
+            },
+        )
+
+    return call
+
+
+def place(made):
+    return [(entry["role"], entry["node"]) for entry in made.document["assignments"]]
+
+
+def test_the_text_is_the_document_without_how_it_was_reached(make):
+    made = make()
+    assert yaml.safe_load(made.text) == {key: value for key, value in made.document.items() if key != "changes"}
+    assert place(made) == [("chat", "a")]
+    assert "chat/0" in made.table
+    assert "Since the last plan" not in made.table
+
+
+def test_the_last_plan_is_what_runs_now(make, tmp_path):
+    first = make(hosts=["b"])
+    (tmp_path / "plan.yml").write_text(first.text)
+    assert place(make()) == [("chat", "b")]
+    assert place(make(fresh=True)) == [("chat", "a")]
+    assert make(hosts=["b"]).text == first.text
+
+
+def test_what_changed_stands_below_the_table(make, tmp_path):
+    (tmp_path / "plan.yml").write_text(make().text)
+    (tmp_path / "catalog/roles.yaml").write_text(ROLES.replace("chat", "talk"))
+    table = make().table
+    assert "Since the last plan:" in table
+    assert "chat/0" in table
+    assert "talk/0" in table
+
+
+def test_a_node_that_was_never_collected_is_no_error(make):
+    assert place(make(hosts=["new", "b"])) == [("chat", "b")]
+
+
+def test_everything_that_is_wrong_is_told_at_once(make, tmp_path):
+    (tmp_path / "profiles/a.json").write_text("{")
+    (tmp_path / "profiles/b.json").write_text(json.dumps({"name": "b", "gpus": [{"name": "x"}]}))
+    (tmp_path / "catalog/roles.yaml").write_text(ROLES.replace("min_vram_gb", "min_vram"))
+    (tmp_path / "plan.yml").write_text("version: 7\n")
+    with pytest.raises(InputError) as caught:
+        make()
+    errors = str(caught.value).splitlines()
+    assert len(errors) == len(caught.value.errors) == 4
+    assert errors[0].startswith(f"{tmp_path}/profiles/a.json: can not be read as JSON")
+    assert errors[1].startswith(
+        f'{tmp_path}/catalog/roles.yaml:2:40: roles[0].needs.min_vram (role chat): "min_vram" is not'
+    )
+    assert errors[2].startswith(f"{tmp_path}/plan.yml: previous: version 7 of the plan document is not known")
+    assert "'index'" in errors[3]
+    assert (tmp_path / "plan.yml").read_text() == "version: 7\n"
+
+
+def test_a_last_plan_that_is_no_yaml_is_an_error_that_names_the_way_out(make, tmp_path):
+    (tmp_path / "plan.yml").write_text("a: [\n")
+    with pytest.raises(InputError, match="mend the file, or plan afresh without it"):
+        make()
+    assert place(make(fresh=True)) == [("chat", "a")]
+
+
+def test_warnings_are_no_errors(make, tmp_path):
+    model = "{name: m, kind: llm, vram_gb: 3, min_cc: 7.5, engines: [vllm], context: 8, license: cc-by-nc-4.0}"
+    (tmp_path / "catalog/models.yaml").write_text(f"models:\n  - {model}\n")
+    made = make()
+    assert len(made.warnings) == 1
+    assert "cc-by-nc-4.0" in made.warnings[0]
+
+
+def test_the_last_plan_that_differs_is_kept_beside_the_new_one(make, tmp_path):
+    path, kept = tmp_path / "out/plan.yml", tmp_path / "out/plan.previous.yml"
+    first = make(hosts=["b"])
+    write_plan_file(FileChange(path, None, first.text))
+    assert not kept.exists()
+    assert path.read_text() == first.text
+    (tmp_path / "plan.yml").write_text(first.text)
+    second = make(fresh=True)
+    (change,) = find_changes({path: second.text})
+    write_plan_file(change)
+    assert kept.read_text() == first.text
+    assert path.read_text() == second.text != first.text
