@@ -14,10 +14,10 @@ from collections import Counter
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils import _gpu_table
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import need_gib, usable_gib
 from ansible_collections.knaster.inventory.plugins.module_utils._models.sources import parse_source
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Shape
-from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import need_gib, usable_gib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
     ask_of_profile,
     card_refusal,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import (
     KINDS,
     QUANTIZATIONS,
@@ -27,7 +28,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries
     Catalog,
     Engine,
     GpuClass,
-    MemoryFacts,
     Model,
     Needs,
     Profile,
@@ -43,9 +43,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problem
     Keys,
     Problem,
     format_path,
-    nearest,
-    shown,
-    suggest,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import (
     Rules,
@@ -78,6 +75,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values 
     texts,
     whole,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shown, suggest
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
+
 ComputeCap = tuple[int, int]
 
 DEFAULT_PRIORITY = 100
@@ -52,20 +54,6 @@ class Profile:
     weight: int = 1
     priority: int = 0
     startup_timeout: int = 1200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryFacts:
-    """Facts of a model's files for exact arithmetic; GiB are 2**30 bytes."""
-
-    weights_gib: float | None = None
-    kv_bytes_per_token: int | None = None
-    kv_bytes_per_window_token: int | None = None
-    window: int | None = None
-    layers: int | None = None
-    attention_heads: int | None = None
-    kv_heads: int | None = None
-    head_dim: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

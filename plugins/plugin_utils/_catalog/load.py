@@ -40,11 +40,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problem
     Keys,
     Place,
     Problem,
-    nearest,
-    shorten,
-    shown,
-    suggest,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shorten, shown, suggest
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

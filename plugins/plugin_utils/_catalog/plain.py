@@ -13,13 +13,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
     CapWindow,
     Catalog,
     Engine,
     GpuClass,
-    MemoryFacts,
     Model,
     Needs,
     Profile,

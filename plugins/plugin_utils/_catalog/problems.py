@@ -9,12 +9,13 @@
 
 from __future__ import annotations
 
-import difflib
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten
+
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 ERROR = "error"
 WARNING = "warning"
@@ -111,41 +112,3 @@ def format_path(section: str, index: int | None, keys: Keys = ()) -> str:
     for key in keys:
         path += f"[{key}]" if isinstance(key, int) else f".{shorten(key)}"
     return path
-
-
-def shorten(text: str, limit: int = 80) -> str:
-    """Return the text on one line, printable and not longer than the limit."""
-    clean = text if text.isprintable() else ascii(text)[1:-1]
-    return clean if len(clean) <= limit else f"{clean[: limit - 3]}..."
-
-
-def shown(value: t.Any) -> str:
-    """Return how a wrong value is named in a message."""
-    if isinstance(value, str):
-        return f'"{shorten(value)}"'
-    if isinstance(value, dict):
-        return "a map"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return shorten(str(value)) if isinstance(value, (int, float)) else f"a {type(value).__name__}"
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant, or None where none is near."""
-    names = {name.lower().replace("-", "_"): name for name in sorted(known, reverse=True)}
-    found = difflib.get_close_matches(word.lower().replace("-", "_")[:100], names, n=1, cutoff=0.6)
-    return names[found[0]] if found else None
-
-
-def suggest(word: str, known: Iterable[str] | Mapping[str, t.Any], *, limit: int = 12) -> str:
-    """Return a remedy: the nearest known word, or the known words where there are few."""
-    names = list(known)
-    if meant := nearest(word, names):
-        return f"did you mean {meant}?"
-    if 0 < len(names) <= limit:
-        return f"known: {', '.join(names)}"
-    return "it must be one that exists"

@@ -14,11 +14,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check i
     examine_catalog,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import (
-    ERROR,
-    Problem,
-    suggest,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR, Problem
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import suggest
 
 
 def find_problems(catalog: dict[str, t.Any] | list[str], *, nodes: t.Any = ()) -> list[Problem]:

@@ -14,6 +14,11 @@ import bisect
 import typing as t
 from dataclasses import replace
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
+    LEAST_CONTEXT,
+    need_gib,
+    usable_gib,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import (
     cache_tokens,
     changes_memory,
@@ -21,16 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.argumen
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import SIMULATOR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import (
-    nearest,
-    shown,
-    suggest,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import (
-    LEAST_CONTEXT,
-    need_gib,
-    usable_gib,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shown, suggest
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

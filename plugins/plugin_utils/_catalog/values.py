@@ -16,16 +16,13 @@ import math
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import (
-    Keys,
-    nearest,
-    shown,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shown
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ComputeCap
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Keys
 
 Reader = t.Callable[[t.Any], t.Any]
 

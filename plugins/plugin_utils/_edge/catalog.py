@@ -11,7 +11,7 @@ import os
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import shorten
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten
 
 # The catalog that comes with the collection.
 _SHIPPED = Path(os.path.realpath(__file__)).parents[3] / "catalog"

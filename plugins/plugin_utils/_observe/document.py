@@ -23,10 +23,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replica
     DriftFinder,
     state_of,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import plural
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import duration
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import duration, plural
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,13 +23,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
     shape_of_gpu,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.colocate import memory_fractions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
-    listing,
-    owners_by_lot,
-    size_text,
-    why_of_lot,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import owners_by_lot, why_of_lot
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting_cpu
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, size_text
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

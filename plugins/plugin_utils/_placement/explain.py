@@ -24,6 +24,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.roles
     LARGEST,
     preference,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural, size_text
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,31 +45,10 @@ if t.TYPE_CHECKING:
         Turn,
     )
 
-# How many names of roles a sentence lists before it only counts the rest.
-_LISTED = 3
-
 
 def cap_text(cap: ComputeCap | None) -> str:
     """A compute capability as people write it."""
     return "unknown" if cap is None else f"{cap[0]}.{cap[1]}"
-
-
-def size_text(size: float) -> str:
-    """A size without a needless fraction."""
-    return f"{size:g}" if size == int(size) or size >= 1000 else f"{round(size, 1):g}"
-
-
-def listing(names: Iterable[str]) -> str:
-    """Names in a sentence, the first few of them."""
-    known = list(names)
-    if len(known) > _LISTED:
-        return f"{', '.join(known[:_LISTED])} and {len(known) - _LISTED} more"
-    return " and ".join([", ".join(known[:-1]), known[-1]] if len(known) > 1 else known)
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 class Tally:

@@ -18,6 +18,11 @@ import math
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
+    LEAST_CONTEXT,
+    need_gib,
+    usable_gib,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import (
     cache_tokens,
     changes_memory,
@@ -30,20 +35,15 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
     READY,
     UNHEALTHY,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import (
-    LEAST_CONTEXT,
-    need_gib,
-    usable_gib,
-)
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         CapWindow,
         ComputeCap,
         Engine,
-        MemoryFacts,
         Model,
         Profile,
         Role,

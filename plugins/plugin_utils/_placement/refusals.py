@@ -20,18 +20,13 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
     CORDONED,
     Shape,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
-    Explainer,
-    cap_text,
-    listing,
-    plural,
-    size_text,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import Explainer, cap_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
     CODE_RANK,
     card_refusal,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.search import find_chain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural, size_text
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

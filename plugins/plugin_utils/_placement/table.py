@@ -14,13 +14,9 @@ from collections import Counter
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
-    plural,
-    size_text,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key, plural, size_text
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

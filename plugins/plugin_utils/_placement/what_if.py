@@ -13,13 +13,13 @@ import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import place_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     listing,
+    natural_key,
     plural,
     size_text,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

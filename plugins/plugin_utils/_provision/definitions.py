@@ -21,7 +21,6 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm impo
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import digest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
     Address,
-    dns_label,
     mapping_id,
     parse_address,
     pci_id,
@@ -34,7 +33,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.setti
     Settings,
     find_vm_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label, natural_key
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,34 +9,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import typing as t
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import _short_hash
 
 DEFAULT_PREFIX = "kn"
 
 # What PVE takes as a configuration id. It has no limit there; names of files and messages want one.
 CONFIG_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]+")
 MAX_ID = 100
-MAX_LABEL = 63
 
 _ADDRESS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?")
 _PAIR = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})")
-_NOT_IN_LABEL = re.compile(r"[^a-z0-9]+")
-
-
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-
-
-def dns_label(name: str) -> str:
-    """Return a name as a DNS label; one that had to be cut ends in a hash, so that long names do not meet."""
-    label = _NOT_IN_LABEL.sub("-", name.lower()).strip("-")
-    if not label:
-        return f"vm-{_short_hash(name)}"
-    if len(label) > MAX_LABEL:
-        label = f"{label[: MAX_LABEL - 7].rstrip('-')}-{_short_hash(name)}"
-    return label
 
 
 class Address(t.NamedTuple):

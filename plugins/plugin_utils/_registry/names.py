@@ -14,7 +14,7 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import dns_label
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -18,7 +18,7 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import shown
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shown
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

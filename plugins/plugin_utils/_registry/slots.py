@@ -19,7 +19,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain i
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import Names
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import dns_label
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import MEET_PORTS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import (
     SlotKey,
@@ -33,6 +32,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.secret
     public_args,
     public_env,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

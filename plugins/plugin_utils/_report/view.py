@@ -13,12 +13,12 @@ import typing as t
 from collections import Counter
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     listing,
+    natural_key,
     plural,
     size_text,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

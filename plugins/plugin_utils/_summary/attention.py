@@ -32,12 +32,13 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.docum
     LOW_MEMORY,
     catalog_fingerprint,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import USED
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
+    duration,
     listing,
+    natural_key,
     plural,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import USED
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -159,14 +160,6 @@ def _drift(name: str, drift: Drift | None) -> Iterable[Finding]:
         yield "stale", name, f"{what}; it keeps running. To bring it up to date: {remedy}"
     elif drift.state == UNKNOWN:
         yield "unknown_fingerprint", name, "it is not recorded what it was made from; provision it again to record it"
-
-
-def duration(seconds: float) -> str:
-    """A duration in words that a person takes in at a glance."""
-    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size:
-            return plural(int(seconds // size), unit)
-    return plural(int(seconds), "second")
 
 
 def _nodes(facts: Facts) -> Iterable[Finding]:

@@ -17,22 +17,15 @@ from dataclasses import dataclass
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import (
-    listing,
-    plural,
-    size_text,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import (
-    INFO,
-    duration,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import INFO
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import list_cards
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import (
     CARD_STATES,
     with_known_states,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import duration, listing, plural, size_text
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

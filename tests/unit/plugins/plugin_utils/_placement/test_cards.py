@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import MemoryFacts
-from ansible_collections.knaster.inventory.plugins.plugin_utils._memory import kv_gib, need_gib, usable_gib
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import kv_gib, need_gib, usable_gib
 
 from .helpers import card, make_plan, model, node, places, refusal, role, states
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
-    MemoryFacts,
     Model,
     Profile,
 )

@@ -16,15 +16,12 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check i
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision import definitions
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
-    dns_label,
-    mapping_id,
-    parse_address,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import mapping_id, parse_address
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
     SettingsError,
     read_settings,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label
 
 SCHEMA = json.loads((Path(definitions.__file__).parent.parent / "_documents/schemas" / "vm.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

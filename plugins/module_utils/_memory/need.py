@@ -1,9 +1,9 @@
 # Copyright (c) 2026 Knaster contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# Simplified BSD License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
 """What a model takes of a card: weights, KV cache and overhead against what an engine may use.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import typing as t
 
 if t.TYPE_CHECKING:
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import MemoryFacts
+    from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 
 GIB = 1024**3
 
@@ -32,7 +32,7 @@ _DEFAULT_UTILISATION, _DEFAULT_OVERHEAD_GIB = 0.9, 2.5
 _LARGE_CARD_GIB = 68.0
 
 
-def kv_gib(facts: MemoryFacts, *, context: int, tp: int, pp: int) -> float | None:
+def kv_gib(facts: MemoryFacts, *, context: int, tp: int, pp: int) -> t.Optional[float]:
     """KV cache of one request of ``context`` tokens on one rank, or ``None`` where the geometry is not known."""
     per_token: float
     if facts.kv_bytes_per_token is not None:
@@ -50,7 +50,7 @@ def kv_gib(facts: MemoryFacts, *, context: int, tp: int, pp: int) -> float | Non
     return (per_token * context + window) / pp / GIB
 
 
-def need_gib(facts: MemoryFacts, *, context: int, tp: int = 1, pp: int = 1) -> float | None:
+def need_gib(facts: MemoryFacts, *, context: int, tp: int = 1, pp: int = 1) -> t.Optional[float]:
     """Weights and least KV cache of one rank; ``None`` where the weights are not known."""
     if facts.weights_gib is None:
         return None
@@ -61,10 +61,10 @@ def need_gib(facts: MemoryFacts, *, context: int, tp: int = 1, pp: int = 1) -> f
 def usable_gib(
     memory_mib: float,
     *,
-    reserved_mib: float | None = None,
-    utilisation: float | None = None,
-    overhead_gib: float | None = None,
-    overhead_large_gib: float | None = None,
+    reserved_mib: t.Optional[float] = None,
+    utilisation: t.Optional[float] = None,
+    overhead_gib: t.Optional[float] = None,
+    overhead_large_gib: t.Optional[float] = None,
 ) -> float:
     """What weights and KV cache may take of a card under an engine, as the engine table describes it."""
     if reserved_mib is None:
