@@ -25,7 +25,7 @@ MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 
 @dataclass(frozen=True)
 class Card:
-    """A product: name and MiB as nvidia-smi prints them, capability, PCI ids of card and board."""
+    """A product: name and MiB as nvidia-smi prints them, capability, PCI ids of GPU and board."""
 
     name: str
     mib: int
@@ -49,7 +49,7 @@ H100 = Card("NVIDIA H100 80GB HBM3", 81559, "9.0", "0x2330", "0x16c1", "0x030200
 
 @dataclass(frozen=True)
 class Node:
-    """A machine; ``held`` are the places of cards that a virtual machine has, ``lost`` of those off the bus."""
+    """A machine; ``held`` are the places of GPUs that a virtual machine has, ``lost`` of those off the bus."""
 
     name: str
     cpu: str
@@ -108,11 +108,11 @@ class Node:
         return json.dumps({"blockdevices": [*rows, {"name": "loop0", "size": 4096, "rota": False}]}, indent=3)
 
     def address(self, place: int) -> str:
-        """Cards sit on buses of their own."""
+        """GPUs sit on buses of their own."""
         return f"0000:{0x01 + 0x20 * place:02x}:00.0" if len(self.cards) < 8 else f"0000:{0x0F + 0x1C * place:02x}:00.0"
 
     def pci(self) -> str:
-        """The console adapter of the board, and the cards with their drivers and groups."""
+        """The console adapter of the board, and the GPUs with their drivers and groups."""
         lines = ["address=0000:c3:00.0 class=0x030000 vendor=0x1a03 device=0x2000 numa_node=0 driver=ast iommu_group=2"]
         for place, card in enumerate(self.cards):
             driver = "vfio-pci" if place in self.held else "nvidia"
@@ -125,7 +125,7 @@ class Node:
         return "\n".join(lines)
 
     def nvidia(self) -> None:
-        """What nvidia-smi says of the cards that its driver has."""
+        """What nvidia-smi says of the GPUs that its driver has."""
         query = f"nvidia-smi --query-gpu={FIELDS} {CSV}"
         if not self.cards:
             self.frame("nvidia_smi", status="absent", rc=127, command=query)

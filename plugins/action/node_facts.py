@@ -59,7 +59,7 @@ class ActionModule(ActionBase):
     def _ask(self, timeout: int, weight_dirs: list[str]) -> dict[str, Output]:
         """Run the script on the node in one round trip.
 
-        A shell that reads it from standard input gets it whole and without quoting. A connection that can not carry
+        A shell that reads it from standard input gets it whole and without quoting. A connection that cannot carry
         standard input, or a way to become root that wants a terminal, gets it as one argument.
         """
         token = secrets.token_hex(8)

@@ -32,7 +32,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms impor
 )
 
 _DEFAULT_PORT = 8006
-_DATA = ("nodes", "storages", "bridges", "vms", "mappings", "privileges", "cards", "failed", "msg")
+_DATA = ("nodes", "storages", "bridges", "vms", "mappings", "privileges", "devices", "failed", "msg")
 
 
 class ActionModule(FileAction):

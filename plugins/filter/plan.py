@@ -101,7 +101,7 @@ def plan_table(
         ).catalog
         return format_plan(document or {}, to_plain(nodes, "nodes") or [], given.models, engines=given.engines)
     except (TypeError, ValueError, CatalogError) as exc:
-        raise AnsibleFilterError(f"The plan can not be shown: {exc}") from exc
+        raise AnsibleFilterError(f"The plan cannot be shown: {exc}") from exc
 
 
 def plan_diff(plan: t.Any, previous: t.Any = None) -> dict[str, t.Any]:
@@ -110,7 +110,7 @@ def plan_diff(plan: t.Any, previous: t.Any = None) -> dict[str, t.Any]:
         _check_plan(now, "plan")
         _check_plan(then, "previous")
     except (TypeError, ValueError) as exc:
-        raise AnsibleFilterError(f"The plans can not be compared: {exc}") from exc
+        raise AnsibleFilterError(f"The plans cannot be compared: {exc}") from exc
     return diff_plans(now or {}, then)
 
 
@@ -150,7 +150,7 @@ def what_if(
             engines=given.engines,
         )
     except (TypeError, ValueError, LookupError, CatalogError) as exc:
-        raise AnsibleFilterError(f"The question can not be answered: {exc}") from exc
+        raise AnsibleFilterError(f"The question cannot be answered: {exc}") from exc
 
 
 def _check_plan(document: t.Any, name: str) -> None:
@@ -161,8 +161,8 @@ def _check_plan(document: t.Any, name: str) -> None:
 
 def _message(errors: Sequence[str]) -> str:
     if len(errors) == 1:
-        return f"The plan can not be made: {errors[0]}"
-    return f"The plan can not be made, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors)
+        return f"The plan cannot be made: {errors[0]}"
+    return f"The plan cannot be made, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors)
 
 
 class FilterModule:

@@ -83,9 +83,9 @@ def vm_table(hostvars: t.Any, results: t.Any, hosts: t.Any = ()) -> str:
 
 def _message(errors: Sequence[str]) -> str:
     if len(errors) == 1:
-        return f"The virtual machines can not be defined: {errors[0]}"
+        return f"The virtual machines cannot be defined: {errors[0]}"
     lines = "\n".join(f"- {error}" for error in errors)
-    return f"The virtual machines can not be defined, {len(errors)} errors:\n{lines}"
+    return f"The virtual machines cannot be defined, {len(errors)} errors:\n{lines}"
 
 
 class FilterModule:

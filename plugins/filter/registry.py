@@ -44,7 +44,7 @@ def slot_documents(
         lists = to_plain(catalog, "catalog") or {}
         machines = to_plain(vms, "vms") or []
     except TypeError as exc:
-        raise AnsibleFilterError(f"The slots can not be told: {exc}") from exc
+        raise AnsibleFilterError(f"The slots cannot be told: {exc}") from exc
     errors = find_plan_errors(document, "plan")
     machines = vm_definitions_of(machines, errors, "vms")
     if not isinstance(lists, dict):
@@ -61,31 +61,31 @@ def slot_documents(
     except CatalogError as exc:
         errors += [str(problem) for problem in exc.errors]
     if errors:
-        raise AnsibleFilterError(_message("The slots can not be told", errors))
+        raise AnsibleFilterError(_message("The slots cannot be told", errors))
     try:
         return make_slots(document, checked, machines, registry_domain=registry_domain, bare_metal=bool(bare_metal))
     except SlotError as exc:
-        raise AnsibleFilterError(_message("The slots can not be told", exc.errors)) from exc
+        raise AnsibleFilterError(_message("The slots cannot be told", exc.errors)) from exc
 
 
 def gateway_config(slots: t.Any, format: str = "litellm", *, api_key_env: str = "", vm: str = "") -> dict[str, t.Any]:  # noqa: A002
-    documents = _checked(slots, "The gateway can not be configured", find_option_errors({}, api_key_env))
+    documents = _checked(slots, "The gateway cannot be configured", find_option_errors({}, api_key_env))
     try:
         return make_gateway(documents, format, api_key_env=api_key_env, vm=vm)
     except GatewayError as exc:
-        raise AnsibleFilterError(_message("The gateway can not be configured", exc.errors)) from exc
+        raise AnsibleFilterError(_message("The gateway cannot be configured", exc.errors)) from exc
 
 
 def prometheus_targets(slots: t.Any) -> list[dict[str, t.Any]]:
-    return make_targets(_checked(slots, "The targets can not be told"))
+    return make_targets(_checked(slots, "The targets cannot be told"))
 
 
 def prometheus_rules(slots: t.Any, window: str = "5m") -> dict[str, t.Any]:
-    return make_rules(_checked(slots, "The rules can not be made", find_window_errors(window)), window=window)
+    return make_rules(_checked(slots, "The rules cannot be made", find_window_errors(window)), window=window)
 
 
 def engine_commands(slots: t.Any, images: t.Any = None, *, api_keys: bool = False) -> list[dict[str, t.Any]]:
-    what = "The start commands can not be told"
+    what = "The start commands cannot be told"
     try:
         named = to_plain(images, "images") or {}
     except TypeError as exc:

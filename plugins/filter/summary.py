@@ -25,7 +25,7 @@ if t.TYPE_CHECKING:
 
 
 def fleet_summary(nodes: t.Any, plan: t.Any, replicas: t.Any = None, catalog: t.Any = None) -> dict[str, t.Any]:
-    what = "The fleet can not be summed up"
+    what = "The fleet cannot be summed up"
     given, errors = _plain(nodes=nodes, plan=plan, replicas=replicas, catalog=catalog)
     _stop_at(errors, what)
     found, errors = read_catalog_lists(given["catalog"])
@@ -47,13 +47,13 @@ def summary_table(summary: t.Any, nodes: t.Any = None, plan: t.Any = None, catal
             *find_input_errors(given["nodes"] or [], given["plan"], None),
             *errors,
         ]
-    _stop_at(errors, "The summary can not be shown")
+    _stop_at(errors, "The summary cannot be shown")
     return format_summary(given["summary"], given["nodes"] or [], given["plan"], found)
 
 
 def summary_metrics(summary: t.Any) -> str:
     given, errors = _plain(summary=summary)
-    _stop_at(errors or find_summary_errors(given["summary"]), "The summary can not be written as metrics")
+    _stop_at(errors or find_summary_errors(given["summary"]), "The summary cannot be written as metrics")
     return format_metrics(given["summary"])
 
 

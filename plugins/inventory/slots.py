@@ -15,7 +15,7 @@ description:
   - Reads the files that M(knaster.inventory.slot_files) wrote. Each machine of a slot is a host under its name, so that plays
     can be about the machines of a role, of a model or of a node.
   - Groups are C(role_<name>), C(model_<name>) (the model that is served), C(node_<name>), C(engine_<name>) and
-    C(fabric_<name>). What a group's name can not hold becomes an underscore. Where two names would be one group, a hash is
+    C(fabric_<name>). What a group's name cannot hold becomes an underscore. Where two names would be one group, a hash is
     added to the one that needed a change.
   - The variables of a host are C(ansible_host), C(knaster_node), C(knaster_vm), C(knaster_slots) (the documents of its slots)
     and for a machine of a replica over several nodes C(knaster_rank) and C(knaster_slot). What they hold is never taken for a
@@ -52,13 +52,13 @@ plugin: knaster.inventory.slots
 path: knaster/slots
 
 ---
-# fleet.slots.yml: a user, and groups by the class of cards
+# fleet.slots.yml: a user, and groups by the class of GPUs
 plugin: knaster.inventory.slots
 compose:
   ansible_user: "'ops'"
 keyed_groups:
   - key: knaster_slots | map(attribute='gpus') | flatten | map(attribute='gpu_class') | unique
-    prefix: cards
+    prefix: GPUs
 groups:
   adapters: knaster_slots | selectattr('lora', 'defined') | length > 0
 """
@@ -108,7 +108,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         try:
             slots = load_slots(directory)
         except InputError as exc:
-            raise AnsibleParserError(f"The slots of {directory} can not be read:\n{exc}") from exc
+            raise AnsibleParserError(f"The slots of {directory} cannot be read:\n{exc}") from exc
         if wanted:
             self._cache[key] = slots
         return slots

@@ -13,7 +13,7 @@ author:
   - Knaster contributors (@knaster)
 description:
   - Reads the profiles that M(knaster.inventory.profile_files) saved, one JSON file a node.
-  - A node without a file has never been collected. Its profile has the state V(unreachable) and no cards are known.
+  - A node without a file has never been collected. Its profile has the state V(unreachable) and no GPUs are known.
 options:
   _terms:
     description:

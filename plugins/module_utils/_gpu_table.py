@@ -5,7 +5,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The GPU table: what a card is, told by its name or its PCI ids.
+"""The GPU table: what a GPU is, told by its name or its PCI ids.
 
 Names are those that the drivers report. PCI ids come from the public list of PCI ids and from the list of supported
 products in NVIDIA's open kernel modules, which also tells boards of one chip apart by their subsystem; compute
@@ -21,7 +21,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-# How far a card's printed memory may be from its nominal size: error correction takes a sixteenth.
+# How far a GPU's printed memory may be from its nominal size: error correction takes a sixteenth.
 _TOLERANCE = 0.08
 
 # Class, compute capability, GB, MiB as printed, M for MIG-capable or U for memory shared with the host | PCI devices,
@@ -213,18 +213,18 @@ _VENDOR_WORDS = re.compile(
     r"\b(?:nvidia|geforce|amd|ati|radeon pro|radeon|instinct|intel|corporation|generation|graphics|data center gpu)\b"
     r"|\((?:r|tm)\)"
 )
-# A part of a card that its driver gives a virtual machine is named by the card, a size in GB and what it is for.
+# A part of a GPU that its driver gives a virtual machine is named by the GPU, a size in GB and what it is for.
 _VIRTUAL = re.compile(r"^(?:grid|nvidia)\b.*-[0-9]{1,3}[abcq](?:me)?[0-9]?$", re.IGNORECASE | re.ASCII)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True)
 class GpuModel:
-    """One card of the table; ``None`` is what the table does not know.
+    """One GPU of the table; ``None`` is what the table does not know.
 
-    ``memory_gb`` is the nominal size, ``printed_mib`` what its tool prints. ``unified`` cards share the memory of the
+    ``memory_gb`` is the nominal size, ``printed_mib`` what its tool prints. ``unified`` GPUs share the memory of the
     host. The first name is the one that today's drivers report. ``boards`` are pairs of a PCI id and the subsystem
-    device that a card of this chip must have.
+    device that a GPU of this chip must have.
     """
 
     gpu_class: str
@@ -247,9 +247,9 @@ def find(
     memory_mib: t.Optional[int] = None,
     memory_gb: t.Optional[int] = None,
 ) -> t.Optional[GpuModel]:
-    """Give the one card that fits all that is known, or ``None`` where none does or several are left.
+    """Give the one GPU that fits all that is known, or ``None`` where none does or several are left.
 
-    PCI ids are ``vendor:device``. Where a PCI id is known it decides before the name, so that a card is the same card
+    PCI ids are ``vendor:device``. Where a PCI id is known it decides before the name, so that a GPU is the same GPU
     with and without its driver.
     """
     found = candidates(name=name, pci_id=pci_id, subsystem_id=subsystem_id)
@@ -264,7 +264,7 @@ def find(
 def candidates(
     *, name: t.Optional[str] = None, pci_id: t.Optional[str] = None, subsystem_id: t.Optional[str] = None
 ) -> t.List[GpuModel]:
-    """Give all cards that a name and PCI ids allow, in the order of the table."""
+    """Give all GPUs that a name and PCI ids allow, in the order of the table."""
     by_pci = list(_BY_PCI_ID.get((pci_id or "").lower(), ()))
     board = (subsystem_id or "").lower().rpartition(":")[2]
     if board and len(by_pci) > 1:
@@ -286,9 +286,9 @@ def gpu_class(
     memory_mib: t.Optional[int] = None,
     memory_gb: t.Optional[int] = None,
 ) -> t.Optional[str]:
-    """Give the class of a card: that of the table, or the slug of its name for a card that the table does not know.
+    """Give the class of a GPU: that of the table, or the slug of its name for a GPU that the table does not know.
 
-    A name that several cards of the table bear, and nothing that tells them apart, is ``None``.
+    A name that several GPUs of the table bear, and nothing that tells them apart, is ``None``.
     """
     model = find(name=name, pci_id=pci_id, subsystem_id=subsystem_id, memory_mib=memory_mib, memory_gb=memory_gb)
     if model:
@@ -299,7 +299,7 @@ def gpu_class(
 
 
 def is_known(name: t.Optional[str] = None, *, pci_id: t.Optional[str] = None) -> bool:
-    """Tell whether the table has any card of this name or PCI id."""
+    """Tell whether the table has any GPU of this name or PCI id."""
     return bool(candidates(name=name, pci_id=pci_id))
 
 
@@ -312,8 +312,8 @@ def nominal_memory_gb(
 ) -> t.Optional[int]:
     """Give the size on the box for what a tool prints, in GB.
 
-    That is the size in the table which the printed MiB come near to, else the printed size rounded: a slice of a card
-    bears the card's name. Where nothing is printed it is the size of all cards that it can be, and ``None`` where they
+    That is the size in the table which the printed MiB come near to, else the printed size rounded: a slice of a GPU
+    bears the GPU's name. Where nothing is printed it is the size of all GPUs that it can be, and ``None`` where they
     have several or share the memory of the host.
     """
     found = candidates(name=name, pci_id=pci_id, subsystem_id=subsystem_id)
@@ -325,14 +325,14 @@ def nominal_memory_gb(
 def printed_mib(
     name: t.Optional[str] = None, pci_id: t.Optional[str] = None, *, subsystem_id: t.Optional[str] = None
 ) -> t.Optional[int]:
-    """Give the MiB that a tool would print for a card that no tool can see now."""
+    """Give the MiB that a tool would print for a GPU that no tool can see now."""
     return _common([model.printed_mib for model in candidates(name=name, pci_id=pci_id, subsystem_id=subsystem_id)])
 
 
 def compute_cap(
     name: t.Optional[str] = None, pci_id: t.Optional[str] = None, *, subsystem_id: t.Optional[str] = None
 ) -> t.Optional[t.Tuple[int, int]]:
-    """Give the compute capability, where all cards that it can be have the same."""
+    """Give the compute capability, where all GPUs that it can be have the same."""
     return _common([model.compute_cap for model in candidates(name=name, pci_id=pci_id, subsystem_id=subsystem_id)])
 
 

@@ -69,7 +69,7 @@ class Answer:
 
 
 class SourceError(Exception):
-    """The source of a model can not be had, or it can not be found out; ``code`` says why, ``detail`` what of it."""
+    """The source of a model cannot be had, or it cannot be found out; ``code`` says why, ``detail`` what of it."""
 
     def __init__(self, code: str, detail: str = "", *, retry_after: t.Optional[int] = None) -> None:
         super().__init__(code, detail)
@@ -100,7 +100,7 @@ def shown_address(url: str) -> str:
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:
-        return "of an address that can not be read"
+        return "of an address that cannot be read"
     host = parts.netloc.rsplit("@", 1)[-1]
     return f"{parts.scheme}://{host}"[:200]
 
@@ -208,7 +208,7 @@ class Client:
             raise SourceError("connect_timeout") from None
         except socket.gaierror:
             if proxied:
-                raise SourceError("proxy_failure", "its name can not be resolved") from None
+                raise SourceError("proxy_failure", "its name cannot be resolved") from None
             raise SourceError("dns_failure") from None
         except (OSError, http.client.HTTPException) as exc:
             if proxied:
@@ -288,7 +288,7 @@ def _redirected(url: str, location: str) -> str:
         parts = urllib.parse.urlsplit(target)
         downgrade = url.startswith("https:") and parts.scheme != "https"
     except ValueError:
-        raise SourceError("redirect_refused", "an address that can not be read") from None
+        raise SourceError("redirect_refused", "an address that cannot be read") from None
     if parts.scheme not in _PORTS or not parts.hostname or downgrade:
         raise SourceError("redirect_refused", shown_address(target))
     # A fragment is never sent; a blank or a letter beyond ASCII would be refused as no valid request.
@@ -308,7 +308,7 @@ def _proxy_for(scheme: str, host: str, hub: Hub) -> t.Optional[_Proxy]:
         parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port or _PORTS["http"]
     except ValueError:
-        raise SourceError("proxy_failure", "its address can not be read") from None
+        raise SourceError("proxy_failure", "its address cannot be read") from None
     if parts.scheme != "http" or not parts.hostname:
         raise SourceError("proxy_failure", "only proxies that are spoken to in plain HTTP can be used")
     headers = {}
@@ -322,7 +322,7 @@ def _tls(hub: Hub) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=hub.ca_path)
     except OSError:
-        raise SourceError("tls_failure", "the file with the certificates of authorities can not be read") from None
+        raise SourceError("tls_failure", "the file with the certificates of authorities cannot be read") from None
     if not hub.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -67,7 +67,7 @@ options:
     type: int
   passthrough:
     description:
-      - Whether cards are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
+      - Whether GPUs are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
     type: bool
     default: true
 extends_documentation_fragment:
@@ -133,7 +133,7 @@ table:
   description: The summary as P(knaster.inventory.summary_table#filter) shows it.
   returned: success
   type: str
-  sample: "1 node (1 ready), 2 cards (2 free)\n"
+  sample: "1 node (1 ready), 2 GPUs (2 free)\n"
 attention:
   description: What somebody should act on, the worst first, as P(knaster.inventory.fleet_summary#filter) lists it.
   returned: success

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: model_memory_info
-short_description: Find out what a model takes in the memory of cards
+short_description: Find out what a model takes in the memory of GPUs
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Reads the description of a model and the headers of its weights on the node, and says what the model takes on one card
+  - Reads the description of a model and the headers of its weights on the node, and says what the model takes on one GPU
     and on several.
   - The facts have the form that a catalog writes as RV(memory) of a model, so that they can be taken over as they are.
   - Only C(config.json) and the headers of the files are read, whatever the size of the weights is.
   - What an engine takes beside the weights and the cache is not part of the result, because it depends on the engine and
-    on the card. Placement adds it from the engine table.
+    on the GPU. Placement adds it from the engine table.
 options:
   path:
     description:
@@ -31,9 +31,9 @@ options:
       - How many tokens one request may use. The cache is counted for that many.
       - Without it the longest context that the model supports is taken.
     type: int
-  cards:
+  gpus:
     description:
-      - The numbers of cards to count for. A number that the attention heads of the model can not be split over is left
+      - The numbers of GPUs to count for. A number that the attention heads of the model cannot be split over is left
         out of the result.
     type: list
     elements: int
@@ -62,9 +62,9 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     var: assistant.memory
 
-- name: Show the least number of cards with 20 GiB to spare for the model
+- name: Show the least number of GPUs with 20 GiB to spare for the model
   ansible.builtin.debug:
-    msg: "{{ assistant.per_card | selectattr('total_gib', 'le', 20) | map(attribute='cards') | first | default('none') }}"
+    msg: "{{ assistant.per_gpu | selectattr('total_gib', 'le', 20) | map(attribute='gpus') | first | default('none') }}"
 """
 
 RETURN = r"""
@@ -125,7 +125,7 @@ memory:
       sample: 14.96
     kv_bytes_per_token:
       description:
-        - The bytes that every token takes in the cache, in 16 bit and over all cards.
+        - The bytes that every token takes in the cache, in 16 bit and over all GPUs.
       returned: when known
       type: int
       sample: 131072
@@ -149,7 +149,7 @@ memory:
       sample: 32
     attention_heads:
       description:
-        - The number of attention heads, which the number of cards has to divide.
+        - The number of attention heads, which the number of GPUs has to divide.
       returned: when known
       type: int
       sample: 32
@@ -165,16 +165,16 @@ memory:
       returned: when known
       type: int
       sample: 128
-per_card:
+per_gpu:
   description:
-    - What each card has to hold when the model is split over so many.
+    - What each GPU has to hold when the model is split over so many.
   returned: success
   type: list
   elements: dict
   contains:
-    cards:
+    gpus:
       description:
-        - The number of cards.
+        - The number of GPUs.
       returned: always
       type: int
       sample: 2
@@ -200,7 +200,7 @@ per_card:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.knaster.inventory.plugins.module_utils._http import Hub, Limits, SourceError
-from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry import memory_facts, per_card
+from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry import memory_facts, per_gpu
 from ansible_collections.knaster.inventory.plugins.module_utils._models.headers import read_weights
 from ansible_collections.knaster.inventory.plugins.module_utils._models.sources import (
     explain_error,
@@ -214,7 +214,7 @@ def main() -> None:
         argument_spec={
             "path": {"type": "path", "required": True},
             "context": {"type": "int"},
-            "cards": {"type": "list", "elements": "int", "default": [1, 2, 4, 8]},
+            "gpus": {"type": "list", "elements": "int", "default": [1, 2, 4, 8]},
             "timeout": {"type": "float", "default": 20},
         },
         supports_check_mode=True,
@@ -232,9 +232,9 @@ def main() -> None:
         text, remedy = explain_error(exc, hub=Hub(), limits=limits)
         module.fail_json(msg=f"{path}: {text} {remedy}", code=exc.code)
     except ParseError as exc:
-        module.fail_json(msg=f"The weights at {path} can not be read: {exc}.", code=exc.code)
+        module.fail_json(msg=f"The weights at {path} cannot be read: {exc}.", code=exc.code)
     except OSError as exc:
-        module.fail_json(msg=f"The weights at {path} can not be read: {exc.strerror}.", code="path_unreadable")
+        module.fail_json(msg=f"The weights at {path} cannot be read: {exc.strerror}.", code="path_unreadable")
     geometry = found.geometry
     module.exit_json(
         changed=False,
@@ -246,9 +246,7 @@ def main() -> None:
         context=geometry.context,
         parameters=dict(found.values),
         memory=memory_facts(geometry, found.weight_bytes),
-        per_card=per_card(
-            geometry, found.weight_bytes, context=context or geometry.context, cards=module.params["cards"]
-        ),
+        per_gpu=per_gpu(geometry, found.weight_bytes, context=context or geometry.context, cards=module.params["gpus"]),
     )
 
 

@@ -20,7 +20,7 @@ description:
     to its content are told apart.
   - Of a repository the hub is asked for its description and for one file of its weights, because a hub describes gated
     repositories to everybody. Nothing is downloaded.
-  - A source that can not be had is a result and not a failure of the task. Every kind of trouble has a code of its own
+  - A source that cannot be had is a result and not a failure of the task. Every kind of trouble has a code of its own
     and a remedy.
   - Proxies are taken from the environment. The token is sent to the host of the endpoint only, also when the hub sends
     the request on to another one, and is never part of a result.
@@ -88,7 +88,7 @@ EXAMPLES = r"""
       - /models/acme/assistant
   register: sources
 
-- name: Stop before anything is provisioned for a model that can not be had
+- name: Stop before anything is provisioned for a model that cannot be had
   ansible.builtin.assert:
     that: sources.all_available
     fail_msg: "{{ sources.sources | rejectattr('code', 'eq', 'ok') | map(attribute='remedy') | unique | list }}"
@@ -104,7 +104,7 @@ EXAMPLES = r"""
 RETURN = r"""
 all_available:
   description:
-    - Whether every source can be had. A source of which it could not be found out counts as one that can not.
+    - Whether every source can be had. A source of which it could not be found out counts as one that cannot.
   returned: success
   type: bool
   sample: false

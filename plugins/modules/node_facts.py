@@ -19,7 +19,7 @@ description:
     nothing is installed or written there, and every command is ended after O(timeout).
   - A tool that is missing, fails or hangs is a note in the profile and never a failed task. What could not be found out is
     V(null).
-  - On a host of Proxmox VE, as root, the lines of C(/etc/pve) that tell which virtual machine or container has a card are read as
+  - On a host of Proxmox VE, as root, the lines of C(/etc/pve) that tell which virtual machine or container has a GPU are read as
     well, and no other line. Nothing else needs root.
   - With C(async), and where an action plugin is not used, the module runs the same script in place, which needs Python on
     the node.
@@ -37,7 +37,7 @@ options:
     default: 20
   fabrics:
     description:
-      - The high-speed networks that the node is on. Nodes of different fabrics can not serve one replica together.
+      - The high-speed networks that the node is on. Nodes of different fabrics cannot serve one replica together.
     type: list
     elements: str
     default: []
@@ -60,14 +60,14 @@ options:
     type: float
   gpus:
     description:
-      - Facts about cards that no tool can tell, by PCI address. They win over what was read.
+      - Facts about GPUs that no tool can tell, by PCI address. They win over what was read.
     type: list
     elements: dict
     default: []
     suboptions:
       pci:
         description:
-          - PCI address of the card, for example V(0000:41:00.0).
+          - PCI address of the GPU, for example V(0000:41:00.0).
         type: str
         required: true
       name:
@@ -84,12 +84,12 @@ options:
         type: str
       healthy:
         description:
-          - Whether the card can be used.
+          - Whether the GPU can be used.
         type: bool
       holder:
         description:
-          - Who has the card, where that can not be read. It wins over what was read.
-          - Nothing is planned on a card that somebody else has.
+          - Who has the GPU, where that cannot be read. It wins over what was read.
+          - Nothing is planned on a GPU that somebody else has.
         type: dict
         suboptions:
           kind:
@@ -108,7 +108,7 @@ options:
             type: str
           ours:
             description:
-              - Whether it belongs to this collection, so that the card can be planned.
+              - Whether it belongs to this collection, so that the GPU can be planned.
             type: bool
             default: false
   weight_dirs:
@@ -121,12 +121,12 @@ options:
   answer:
     description:
       - A file that holds what the script printed on the node. Nothing is run then.
-      - This is for machines that can not be reached. The documentation tells how to save such a file.
+      - This is for machines that cannot be reached. The documentation tells how to save such a file.
       - The file is read on the controller, or where the module runs in place.
     type: path
   previous:
     description:
-      - The last profile of this node. What no tool can see any more of a card that is passed through comes from there.
+      - The last profile of this node. What no tool can see any more of a GPU that is passed through comes from there.
     type: dict
 extends_documentation_fragment:
   - knaster.inventory._attributes
@@ -150,7 +150,7 @@ EXAMPLES = r"""
 - name: Collect the node's profile
   knaster.inventory.node_facts:
 
-- name: Show the cards
+- name: Show the GPUs
   ansible.builtin.debug:
     var: ansible_facts.knaster_node.gpus
 
@@ -208,13 +208,13 @@ ansible_facts:
           sample: [{"name": "nvme0n1", "size_gb": 256, "rotational": false}]
         gpus:
           description:
-            - The cards. An empty list means that there is none, V(null) that it could not be found out.
+            - The GPUs. An empty list means that there is none, V(null) that it could not be found out.
           type: list
           elements: dict
           returned: always
           contains:
             index:
-              description: Place of the card in the node.
+              description: Place of the GPU in the node.
               type: int
               returned: always
             name:
@@ -246,7 +246,7 @@ ansible_facts:
               type: str
               returned: always
             uuid:
-              description: UUID or unique number that the driver gives the card.
+              description: UUID or unique number that the driver gives the GPU.
               type: str
               returned: always
             pci:
@@ -254,7 +254,7 @@ ansible_facts:
               type: dict
               returned: always
             mig:
-              description: Whether the card is divided, by MIG or into the partitions of AMD.
+              description: Whether the GPU is divided, by MIG or into the partitions of AMD.
               type: bool
               returned: always
             mig_slices:
@@ -271,16 +271,16 @@ ansible_facts:
               returned: where it is V(true)
             vgpu:
               description:
-                - Whether it is a part of a card that this virtual machine was given, such as C(GRID T4-8Q). Its class and
+                - Whether it is a part of a GPU that this virtual machine was given, such as C(GRID T4-8Q). Its class and
                   size are its own.
               type: bool
               returned: where it is V(true)
             smi_index:
-              description: The number that the vendor's tool gives the card.
+              description: The number that the vendor's tool gives the GPU.
               type: int
               returned: where it differs from RV(ansible_facts.knaster_node.gpus[].index)
             healthy:
-              description: Whether the card works, or V(null) where that could not be found out.
+              description: Whether the GPU works, or V(null) where that could not be found out.
               type: bool
               returned: always
             health:
@@ -289,8 +289,8 @@ ansible_facts:
               returned: where RV(ansible_facts.knaster_node.gpus[].healthy) is not V(true)
             holder:
               description:
-                - Who has the card, or V(null) for nobody. A virtual machine or a container has the cards of its
-                  configuration also while it is stopped. A process that computes on a card of the host has it too.
+                - Who has the GPU, or V(null) for nobody. A virtual machine or a container has the GPUs of its
+                  configuration also while it is stopped. A process that computes on a GPU of the host has it too.
                 - C(kind) is V(vm), V(container) or V(host), and C(id) its number. C(ours) tells the virtual machines
                   that carry the mark of this collection.
                 - The configurations of Proxmox VE can be read by root only. Without root this is missing, and a note says

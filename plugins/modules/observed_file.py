@@ -109,5 +109,5 @@ errors:
   returned: failure
   type: list
   elements: str
-  sample: ["/home/ops/knaster/slots: can not be read (No such file or directory); write the slots first"]
+  sample: ["/home/ops/knaster/slots: cannot be read (No such file or directory); write the slots first"]
 """

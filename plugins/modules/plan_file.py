@@ -55,7 +55,7 @@ options:
     default: true
   passthrough:
     description:
-      - Whether cards are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
+      - Whether GPUs are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
     type: bool
     default: true
 extends_documentation_fragment:

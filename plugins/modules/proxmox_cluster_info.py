@@ -17,7 +17,7 @@ description:
   - Reads nodes, storages with their free room, bridges, virtual machines, resource mappings and the privileges of the
     user or token in few calls, so that everything that is in the way of a run is known before its first change.
   - Virtual machines with the tag of this collection are looked into for its mark and their passed-through devices.
-  - A node that can not be reached is reported, and does not keep the others from being read.
+  - A node that cannot be reached is reported, and does not keep the others from being read.
 options:
   nodes:
     description:
@@ -45,7 +45,7 @@ extends_documentation_fragment:
   - knaster.inventory._proxmox.actiongroup_proxmox
 seealso:
   - module: knaster.inventory.proxmox_pci_info
-    description: Reads the cards of the nodes.
+    description: Reads the GPUs of the nodes.
 """
 
 EXAMPLES = r"""

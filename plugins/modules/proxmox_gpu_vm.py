@@ -14,12 +14,12 @@ version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Makes a virtual machine with its passed-through cards, or changes one that is there so that it is what the definition
+  - Makes a virtual machine with its passed-through GPUs, or changes one that is there so that it is what the definition
     says. What is the same is not sent, whatever Proxmox VE made of its text.
   - A virtual machine carries a mark in its description, which is a line that begins with C(knaster.inventory/1), and the
     tag V(knaster). One without the mark is never touched. Other lines of the description stay.
   - Nothing is restarted. Changes that wait for a restart are told in RV(pending) and RV(restart_needed).
-  - What somebody else added, such as another C(hostpci), is told in RV(foreign_additions) and stays, unless O(strict).
+  - What somebody else added, such as another C(hostpci), is told in RV(external_additions) and stays, unless O(strict).
     Devices of an earlier definition are removed when the definition does not have them any more. Disks are not, unless
     O(strict), and even then Proxmox VE keeps them as unused disks.
   - A run that was cut off at any point is taken up where it ended.
@@ -36,7 +36,7 @@ options:
     type: str
   node:
     description:
-      - The node that it is on, by its name in Proxmox VE, such as RV(knaster.inventory.proxmox_pci_info#module:cards[].node).
+      - The node that it is on, by its name in Proxmox VE, such as RV(knaster.inventory.proxmox_pci_info#module:devices[].node).
         One that is on another node is not moved, but an error.
       - It is needed with O(state=present).
     type: str
@@ -90,7 +90,7 @@ options:
     default: ""
   mappings:
     description:
-      - The resource mappings that O(config) names, with the cards that they have to be. It is compared before the machine is
+      - The resource mappings that O(config) names, with the GPUs that they have to be. It is compared before the machine is
         made or started.
     type: list
     elements: dict
@@ -168,7 +168,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Make a virtual machine with a card
+- name: Make a virtual machine with a GPU
   knaster.inventory.proxmox_gpu_vm:
     api_host: pve-1.example.com
     api_user: automation@pve
@@ -253,7 +253,7 @@ restart_needed:
   returned: success
   type: bool
   sample: false
-foreign_additions:
+external_additions:
   description: Devices and tags that are not of the definition, each with C(key) and C(value).
   returned: success
   type: list

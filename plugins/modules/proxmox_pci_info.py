@@ -9,16 +9,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: proxmox_pci_info
-short_description: Find out which cards the nodes of Proxmox VE have and who holds them
+short_description: Find out which GPUs the nodes of Proxmox VE have and who holds them
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Lists the cards of the nodes of a Proxmox VE cluster in the form that resource mappings need, that is in lower case,
+  - Lists the GPUs of the nodes of a Proxmox VE cluster in the form that resource mappings need, that is in lower case,
     with domain, and without C(0x).
-  - Says of each card what else is in its IOMMU group, because all of that goes to the virtual machine with it, which
+  - Says of each GPU what else is in its IOMMU group, because all of that goes to the virtual machine with it, which
     resource mappings name it, and which virtual machines hold it now or after their next start.
-  - A node that can not be reached is reported, and does not keep the others from being read.
+  - A node that cannot be reached is reported, and does not keep the others from being read.
 options:
   nodes:
     description:
@@ -28,7 +28,7 @@ options:
     default: []
   gpus_only:
     description:
-      - Whether to list only graphics cards and accelerators, without the displays of management controllers.
+      - Whether to list only GPUs and accelerators, without the displays of management controllers.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -38,11 +38,11 @@ extends_documentation_fragment:
   - knaster.inventory._proxmox.actiongroup_proxmox
 seealso:
   - module: knaster.inventory.proxmox_pci_mapping
-    description: Makes the mappings that name the cards.
+    description: Makes the mappings that name the GPUs.
 """
 
 EXAMPLES = r"""
-- name: Read the cards of the cluster
+- name: Read the GPUs of the cluster
   knaster.inventory.proxmox_pci_info:
     api_host: pve-1.example.com
     api_user: automation@pve
@@ -51,16 +51,16 @@ EXAMPLES = r"""
   register: pci
   delegate_to: localhost
 
-- name: Stop if a card is held by a virtual machine of somebody else
+- name: Stop if a GPU is held by a virtual machine of somebody else
   ansible.builtin.assert:
     that: >-
-      pci.cards | map(attribute='holders') | flatten | rejectattr('ours') | length == 0
+      pci.devices | map(attribute='holders') | flatten | rejectattr('ours') | length == 0
 """
 
 RETURN = r"""
-cards:
+devices:
   description:
-    - The cards, by node and address.
+    - The GPUs, by node and address.
   returned: success
   type: list
   elements: dict
@@ -86,7 +86,7 @@ cards:
       type: str
       sample: 10de:26b1
     subsystem_id:
-      description: Vendor and device of the subsystem, V(null) where the card has none.
+      description: Vendor and device of the subsystem, V(null) where the GPU has none.
       returned: always
       type: str
       sample: 10de:16a1
@@ -101,7 +101,7 @@ cards:
       type: str
       sample: AD102GL [RTX 6000 Ada Generation]
     gpu:
-      description: Whether it is a graphics card or an accelerator.
+      description: Whether it is a GPU or an accelerator.
       returned: always
       type: bool
       sample: true
@@ -122,18 +122,18 @@ cards:
       elements: dict
       sample: []
     mappings:
-      description: The resource mappings that name the card.
+      description: The resource mappings that name the GPU.
       returned: always
       type: list
       elements: str
       sample: [kn-pve-1-41-00]
     holders:
       description:
-        - The virtual machines that name the card, each with C(vmid), C(name), C(running), C(key) such as V(hostpci0),
+        - The virtual machines that name the GPU, each with C(vmid), C(name), C(running), C(key) such as V(hostpci0),
           C(mapping), which is V(null) where the address is named itself, and C(ours), which says whether the machine
           carries the mark of this collection.
-        - C(now) says whether it has the card now, C(later) whether it has it after its next start. C(certain) is
-          V(false) where the mapping has several cards of the node to choose from.
+        - C(now) says whether it has the GPU now, C(later) whether it has it after its next start. C(certain) is
+          V(false) where the mapping has several GPUs of the node to choose from.
       returned: always
       type: list
       elements: dict

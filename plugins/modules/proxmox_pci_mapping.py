@@ -14,11 +14,11 @@ version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Makes a resource mapping say which card of which node is meant by a name. Passing a card through by such a name is the
+  - Makes a resource mapping say which GPU of which node is meant by a name. Passing a GPU through by such a name is the
     only way that works with an API token.
   - It owns only the entries of the nodes that it is told. Entries of other nodes stay as they are.
   - Entries are compared with the hardware of their node before anything is changed, in the way that Proxmox VE compares
-    them when a virtual machine starts. What can not be read is a warning.
+    them when a virtual machine starts. What cannot be read is a warning.
   - It refuses to take a mapping away from a virtual machine, which Proxmox VE itself would not notice, and to leave a
     mapping without entries, which would remove it.
 options:
@@ -41,7 +41,7 @@ options:
     type: str
   entries:
     description:
-      - The cards. Several entries of one node are alternatives, of which a virtual machine gets the first that is free.
+      - The GPUs. Several entries of one node are alternatives, of which a virtual machine gets the first that is free.
       - It is needed with O(state=present).
     type: list
     elements: dict
@@ -54,7 +54,7 @@ options:
         required: true
       path:
         description:
-          - The PCI address. Without a function it is all functions of the card. Several addresses that are passed through
+          - The PCI address. Without a function it is all functions of the GPU. Several addresses that are passed through
             together are joined by V(;).
         type: str
         required: true
@@ -65,15 +65,15 @@ options:
         required: true
       subsystem_id:
         description:
-          - Vendor and device of the subsystem, where the card has one.
+          - Vendor and device of the subsystem, where the GPU has one.
         type: str
       iommu_group:
         description:
-          - The number of the IOMMU group, where the card is in one.
+          - The number of the IOMMU group, where the GPU is in one.
         type: int
       description:
         description:
-          - What this card is.
+          - What this GPU is.
         type: str
   nodes:
     description:
@@ -95,11 +95,11 @@ attributes:
     support: full
 seealso:
   - module: knaster.inventory.proxmox_pci_info
-    description: Lists the cards in the form that entries have.
+    description: Lists the GPUs in the form that entries have.
 """
 
 EXAMPLES = r"""
-- name: Name a card
+- name: Name a GPU
   knaster.inventory.proxmox_pci_mapping:
     api_host: pve-1.example.com
     api_user: automation@pve

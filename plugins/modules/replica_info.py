@@ -210,7 +210,7 @@ replicas:
       type: bool
       sample: false
     shards:
-      description: The nodes and the indices of the cards.
+      description: The nodes and the indices of the GPUs.
       returned: always
       type: list
       elements: dict
@@ -252,7 +252,7 @@ def main() -> None:
     slots = params["slots"] or []
     errors = find_slot_errors(slots) + find_asking_errors(params)
     if errors:
-        module.fail_json(msg="The replicas can not be asked: " + " ".join(errors), errors=errors)
+        module.fail_json(msg="The replicas cannot be asked: " + " ".join(errors), errors=errors)
     found = observe(slots, previous=params["previous"], draining=params["draining"], asking=asking_of(params))
     module.exit_json(changed=False, replicas=found.replicas, empty=found.empty)
 

@@ -74,7 +74,7 @@ options:
     type: str
   allow_stop:
     description:
-      - Whether machines may be shut down to take a card from them or to remove them.
+      - Whether machines may be shut down to take a GPU from them or to remove them.
     type: bool
     default: false
   prune:

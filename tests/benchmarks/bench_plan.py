@@ -6,7 +6,7 @@
 """How long a plan takes: beside reading its input, beside the plain rules, and as the fleet grows.
 
 Run as ``python tests/benchmarks/bench_plan.py``; ``--large`` adds 100,000 nodes. Only ratios carry over to another machine.
-The floor is ``json.loads`` of the input and one walk over its nodes and cards. It ends with 1 when a ratio misses its target.
+The floor is ``json.loads`` of the input and one walk over its nodes and GPUs. It ends with 1 when a ratio misses its target.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Case(t.NamedTuple):
 
 
 def walk(nodes: list[dict[str, t.Any]]) -> int:
-    """Look at every node and every card once."""
+    """Look at every node and every GPU once."""
     found = 0
     for node in nodes:
         if node["state"] == "ready":
@@ -104,7 +104,7 @@ def against_floor() -> bool:
         kept, _again = seconds(case, previous=document)
         placed = len(document["assignments"]) + len(document["replicas"])
         before = len(plain["assignments"]) + len(plain["replicas"])
-        name = f"plan / floor: {case.cards:,} cards, {replicas:,} replicas wanted, {roles} roles"
+        name = f"plan / floor: {case.cards:,} GPUs, {replicas:,} replicas wanted, {roles} roles"
         is_met &= told(name, taken / case.floor, target)
         print(
             f"    {taken:.2f} s against {case.floor:.2f} s; {placed:,} placed, plain rules {before:,} in {greedy:.2f} s;"
@@ -121,7 +121,7 @@ def against_plain_rules() -> bool:
     naive_plan(**made)
     plain = time.perf_counter() - begun
     taken, _document = seconds(case, rescue=False)
-    return told(f"plain rules / plan: {case.cards:,} cards, 1,000 replicas", plain / taken, 500, at_least=True)
+    return told(f"plain rules / plan: {case.cards:,} GPUs, 1,000 replicas", plain / taken, 500, at_least=True)
 
 
 def growth(sizes: list[int]) -> bool:
@@ -145,7 +145,7 @@ def memory() -> bool:
     tracemalloc.stop()
     del document
     print(f"memory: document {kept / 2**20:.0f} MiB")
-    return told(f"memory beside input and document: {case.cards:,} cards, MiB", (peak - kept) / 2**20, 40)
+    return told(f"memory beside input and document: {case.cards:,} GPUs, MiB", (peak - kept) / 2**20, 40)
 
 
 def main() -> int:

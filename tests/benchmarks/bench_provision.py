@@ -61,8 +61,8 @@ def main():
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=10)
-    parser.add_argument("--cards", type=int, default=3, help="cards of each node, each for one machine")
-    parser.add_argument("--cpu", type=int, default=10, help="machines without a card")
+    parser.add_argument("--cards", type=int, default=3, help="GPUs of each node, each for one machine")
+    parser.add_argument("--cpu", type=int, default=10, help="machines without a GPU")
     parser.add_argument(
         "--kills", type=int, default=4, help="runs that are killed, at points spread over their changes"
     )

@@ -5,7 +5,7 @@
 
 """How large and how fast the report of a big fleet is: size, rendering, loading in Chromium, and the first filter result.
 
-Run as ``python tests/benchmarks/bench_report.py [NODES]``; every node has eight cards. It ends with 1 when 1,000 nodes miss
+Run as ``python tests/benchmarks/bench_report.py [NODES]``; every node has eight GPUs. It ends with 1 when 1,000 nodes miss
 a target. Without Chromium only size and rendering are measured.
 """
 
@@ -128,7 +128,7 @@ def main() -> int:
     rest = {key: values[key] for key in ("previous", "replicas", "losses", "fitting")}
     spent, text = best(lambda: render_report(values["nodes"], values["plan"], values["summary"], **rest))
     data = text.encode()
-    print(f"{len(values['nodes']):,} nodes, {cards:,} cards, {len(values['plan']['assignments']):,} replicas of roles")
+    print(f"{len(values['nodes']):,} nodes, {cards:,} GPUs, {len(values['plan']['assignments']):,} replicas of roles")
     print(
         f"size         {len(data):>12,} bytes, {len(gzip.compress(data, mtime=0)):,} with gzip (at most {MOST_BYTES:,})"
     )

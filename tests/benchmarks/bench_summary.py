@@ -69,13 +69,13 @@ def from_data(sizes: list[int]) -> bool:
         text = best(format_summary, summary, made["nodes"], document, found)
         metrics = best(format_metrics, summary)
         cards = len(document["ledger"])
-        print(f"{nodes:,} nodes, {cards:,} cards: plan {seconds:.2f} s, summary {took:.2f} s", end="")
-        print(f" ({1e6 * took / cards:.1f} us a card), table {text:.3f} s, metrics {metrics:.3f} s")
+        print(f"{nodes:,} nodes, {cards:,} GPUs: plan {seconds:.2f} s, summary {took:.2f} s", end="")
+        print(f" ({1e6 * took / cards:.1f} us a GPU), table {text:.3f} s, metrics {metrics:.3f} s")
         lines = format_summary(summary, made["nodes"], document, found).count("\n")
         results.append((took / seconds, lines, took / cards))
     good = told("summary against its plan, times", results[-1][0], 5)
     good &= told("lines of the table", max(row[1] for row in results), 80)
-    return good & told("growth of the time a card", results[-1][2] / results[0][2], 3)
+    return good & told("growth of the time a GPU", results[-1][2] / results[0][2], 3)
 
 
 def from_files(nodes: int) -> bool:

@@ -309,7 +309,7 @@ def check_systemd(folder: Path, expected: dict[str, t.Any]) -> None:
 
 
 def devices_of(service: dict[str, t.Any]) -> list[str] | None:
-    """The cards that a container is given by name, or None where it has all or none."""
+    """The GPUs that a container is given by name, or None where it has all or none."""
     reserved = service.get("deploy", {}).get("resources", {}).get("reservations", {}).get("devices", [])
     return next((device["device_ids"] for device in reserved if "device_ids" in device), None)
 
@@ -332,11 +332,11 @@ def check_compose(folder: Path, expected: dict[str, t.Any]) -> None:
             env = dict(command["env"])
             ids = devices_of(service)
             if ids is not None:
-                # The cards are chosen from outside, in place of the variables that choose them.
+                # The GPUs are chosen from outside, in place of the variables that choose them.
                 wanted = env.pop("CUDA_VISIBLE_DEVICES", None)
                 env.pop("CUDA_DEVICE_ORDER", None)
                 if ",".join(ids) != wanted or "CUDA_VISIBLE_DEVICES" in service["environment"]:
-                    fail(f"{name}: compose gives the cards {ids}, not {wanted}")
+                    fail(f"{name}: compose gives the GPUs {ids}, not {wanted}")
             for variable, value in env.items():
                 if service["environment"][variable].replace("$$", "$") != value:
                     fail(f"{name}: compose sets {variable} to {service['environment'][variable]!r}")

@@ -15,7 +15,7 @@ import json
 import random
 from pathlib import Path
 
-# gpu_class, printed name, MiB, nominal GB, compute capability, weight in the fleet, usual cards a node
+# gpu_class, printed name, MiB, nominal GB, compute capability, weight in the fleet, usual GPUs a node
 CLASSES = [
     ("t4", "Tesla T4", 15360, 16, 7.5, 6, (1, 2, 4)),
     ("rtx-3090", "NVIDIA GeForce RTX 3090", 24576, 24, 8.6, 10, (1, 2, 4)),
@@ -74,8 +74,8 @@ def fleet(
 ) -> dict[str, list]:
     """Make nodes, roles and models.
 
-    dense: every node has eight cards; replicas: wanted of all roles together; busy: share of cards that others hold;
-    multi: replicas of models over several cards, as a share of the nodes; memory: roles ask for memory of their node;
+    dense: every node has eight GPUs; replicas: wanted of all roles together; busy: share of GPUs that others hold;
+    multi: replicas of models over several GPUs, as a share of the nodes; memory: roles ask for memory of their node;
     selectors: some roles ask for labels.
     """
     rand = random.Random(f"{seed}/{nodes}/{dense}")

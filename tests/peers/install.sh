@@ -28,7 +28,7 @@ if [ "${#missing[@]}" -eq 0 ]; then
   exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-  echo "not installed, and can not be from here: ${missing[*]}" >&2
+  echo "not installed, and cannot be from here: ${missing[*]}" >&2
   exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""The rules of placement written plainly: one scan over all cards for each replica, no structure, no rescue.
+"""The rules of placement written plainly: one scan over all GPUs for each replica, no structure, no rescue.
 
 Slow on purpose and short on purpose: it is what the planner is compared with. Input is plain data, complete and valid.
 It tells where everything is, not why.

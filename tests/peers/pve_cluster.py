@@ -40,7 +40,7 @@ needs_schema = pytest.mark.skipif(not SCHEMA.exists(), reason=f"{SCHEMA} is not 
 
 
 def pci(bus: int, group: int) -> dict:
-    """A card as the hardware API of PVE reports it."""
+    """A GPU as the hardware API of PVE reports it."""
     return {
         "id": f"0000:{bus:02x}:00.0", "class": "0x030200", "vendor": "0x10de", "device": "0x26b1",
         "subsystem_vendor": "0x10de", "subsystem_device": "0x16a1", "iommugroup": group,

@@ -60,7 +60,7 @@ ACL = [
 
 
 def make_node(name, cards, memory_gb=256, threads=64):
-    """A node with cards: the profile that collecting it gives, and the hardware that PVE reports."""
+    """A node with GPUs: the profile that collecting it gives, and the hardware that PVE reports."""
     gpus, devices = (
         [],
         [{"id": "0000:00:00.0", "class": "0x060000", "vendor": "0x8086", "device": "0x4650", "iommugroup": 0}],

@@ -6,7 +6,7 @@
 """A fleet with a pretended API, in the background, for scenarios: ``pve_project.py up DIR`` and ``pve_project.py down DIR``.
 
 The directory then holds what a user has (profiles, catalog, inventory). With the schema of a real release the API is the
-simulator, and the fleet has cards. Without it the API is fakepve, which keeps no mappings, and the fleet has none.
+simulator, and the fleet has GPUs. Without it the API is fakepve, which keeps no mappings, and the fleet has none.
 Where neither can be had, it ends with 77.
 """
 

@@ -5,7 +5,7 @@
 
 """A fleet whose every name means harm, and one whose names are like those in a catalog, as slot documents.
 
-Names like these can not come from a checked catalog; a plan or slots that somebody else made may hold them.
+Names like these cannot come from a checked catalog; a plan or slots that somebody else made may hold them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def apart(names: t.Iterable[str]) -> list[str]:
 
 
 def fleet(names: t.Sequence[str] = HOSTILE, *, domain: str = "", bare_metal: bool = False) -> list[dict[str, t.Any]]:
-    """Slots of roles and of models, on one node and on several, with and without cards, all named so."""
+    """Slots of roles and of models, on one node and on several, with and without GPUs, all named so."""
     models: list[Model] = []
     roles: list[Role] = []
     assignments: list[dict[str, t.Any]] = []

@@ -56,7 +56,7 @@ Spec = dict[str, t.Any]
 
 BIN_DIRS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")
 NEEDED = ("sshd", "ip", "unshare", "nsenter", "ssh-keygen", "mount")
-# Exit code for "this machine can not do it", which a caller may take for a skip.
+# Exit code for "this machine cannot do it", which a caller may take for a skip.
 EXIT_UNSUPPORTED = 77
 SECONDS_TO_START = 30
 
@@ -106,7 +106,7 @@ def succeeds(*command: object) -> bool:
 
 
 def why_unsupported(spec: Spec | None = None) -> str | None:
-    """Say why this machine can not have a bed, or give None where it can."""
+    """Say why this machine cannot have a bed, or give None where it can."""
     needed = list(NEEDED)
     if spec is not None and any(node.get("shared") for node in spec["nodes"]):
         needed.append("sshfs")
@@ -303,7 +303,7 @@ def mount_shared(node: Node) -> None:
         # The node that shares may still be starting.
         while not succeeds("sshfs", entry["from"], entry["at"], "-o", options):
             if time.monotonic() > end:
-                raise BedError(f"{node['name']}: {entry['from']} can not be mounted")
+                raise BedError(f"{node['name']}: {entry['from']} cannot be mounted")
             time.sleep(0.1)
 
 

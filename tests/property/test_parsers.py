@@ -53,7 +53,7 @@ PIECES = [
     "processor : 0", "MemTotal:", "CPU(s):", "Socket(s): -", "0000:00:00.0/class:0x030000", "\\040", "(", ")", "%s",
 ]  # fmt: skip
 
-# Text without any digit can not name a card: there is no index, no size and no address in it.
+# Text without any digit cannot name a GPU: there is no index, no size and no address in it.
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Nd", "Nl", "No", "Cs")), max_size=200)
 
 

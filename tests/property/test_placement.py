@@ -139,7 +139,7 @@ def same(document):
 
 
 def spots(document):
-    """(machine, node, index) for every card that is given out, each machine once."""
+    """(machine, node, index) for every GPU that is given out, each machine once."""
     found = {(one["vm"], one["node"], one["gpu_index"]) for one in document["assignments"] if "gpu_index" in one}
     for replica in document["replicas"]:
         for shard in replica["shards"]:
@@ -205,7 +205,7 @@ def takes(role, node, gpu):
 
 
 def check_places(document, nodes, roles):
-    """Every role has cards that do; and no free card would do for one that is short."""
+    """Every role has GPUs that do; and no free GPU would do for one that is short."""
     by_name = {node["name"]: node for node in nodes}
     by_role = {role["name"]: role for role in roles}
     for one in document["assignments"]:
@@ -235,7 +235,7 @@ def test_books_and_places(nodes, roles, models):
 
 
 def claims(document):
-    """What each machine takes of its node: for itself, and for cards that have no memory of their own."""
+    """What each machine takes of its node: for itself, and for GPUs that have no memory of their own."""
     machines = {}
     for one in document["assignments"]:
         machines[one["vm"]] = one["node"], one.get("memory_mib", 0), one.get("unified_memory_mib", 0)
@@ -383,11 +383,11 @@ def test_what_is_said_to_help_helps(nodes, roles, models):
     for entry in document["unplaced"]:
         for each in entry.get("what_would_help", ()):
             change = each["change"]
-            if not each["verified"] or "add_cards" not in change:
+            if not each["verified"] or "add_gpus" not in change:
                 continue
-            new = {key: value for key, value in change["add_cards"].items() if key != "count"}
+            new = {key: value for key, value in change["add_gpus"].items() if key != "count"}
             role = next(role for role in roles if role["name"] == entry["role"])
-            cards = [{"index": index, "vendor": "nvidia", **new} for index in range(change["add_cards"]["count"])]
+            cards = [{"index": index, "vendor": "nvidia", **new} for index in range(change["add_gpus"]["count"])]
             node = {
                 "name": "zz-new",
                 "gpus": cards,
@@ -401,7 +401,7 @@ def test_what_is_said_to_help_helps(nodes, roles, models):
 @FAST
 @given(fleets(states=("ready", "cordoned")), role_lists(groups=False, memory=False))
 def test_a_refusal_is_true(nodes, roles):
-    """Counts cover every card once, and a bottleneck names cards that those roles really fill."""
+    """Counts cover every GPU once, and a bottleneck names GPUs that those roles really fill."""
     document = make(nodes, roles, [])
     by_name = {node["name"]: node for node in nodes}
     owner = {(row["node"], row["gpu_index"]): row.get("by") for row in document["ledger"]}
@@ -414,8 +414,8 @@ def test_a_refusal_is_true(nodes, roles):
         if "bottleneck" not in entry:
             continue
         known = entry["bottleneck"]
-        cards = {(card["node"], card["gpu_index"]) for card in known["cards"]}
-        assert len(cards) == known["card_count"] < known["wanted"]
+        cards = {(card["node"], card["gpu_index"]) for card in known["gpus"]}
+        assert len(cards) == known["gpu_count"] < known["wanted"]
         for name in known["roles"]:
             member = next(role for role in roles if role["name"] == name)
             reach = {(node["name"], gpu["index"]) for node in nodes for gpu in node["gpus"] if takes(member, node, gpu)}

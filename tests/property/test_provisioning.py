@@ -203,7 +203,7 @@ def test_a_fault_at_any_call_and_a_clean_run_reach_the_same_state(peer, clean, c
         begin = time.monotonic()
         message = None
         try:
-            # A ticket can run out, a token can not.
+            # A ticket can run out, a token cannot.
             provision(client(peer, password=kind["kind"] == "auth"), fleet)
         except (PveError, PreflightError) as exc:
             message = str(exc)
@@ -342,7 +342,7 @@ def test_a_card_that_another_role_gets_comes_from_a_pruned_machine(peer) -> None
     fleet.roles = [{**CHAT, "name": "code", "count": 1}]
     with pytest.raises(PreflightError) as found:
         provision(client(peer), fleet)
-    assert [one.code for one in found.value.findings] == ["card_held"]
+    assert [one.code for one in found.value.findings] == ["gpu_held"]
     assert "Set provision_prune" in found.value.findings[0].remedy
     outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True))
     assert [step.phase for step, _result in outcome.results] == ["remove", "make"]
@@ -389,22 +389,22 @@ def test_each_difference_is_named_with_its_remedy(peer) -> None:
     found = {(one.code, one.vm): one for one in told.prepared.findings}
     assert set(found) == {
         ("missing", "gateway-1"),
-        ("foreign_device", "gateway-0"),
-        ("card_held", "chat-0"),
+        ("external_device", "gateway-0"),
+        ("gpu_held", "chat-0"),
         ("mapping_stale", "chat-3"),
         ("stale", "chat-0"),
-        ("card_held", "chat-1"),
+        ("gpu_held", "chat-1"),
     }
     assert all(one.remedy for one in found.values())
-    assert found["card_held", "chat-1"].text.startswith(
-        "desktop (machine 5001), which is not ours, is configured with the card"
+    assert found["gpu_held", "chat-1"].text.startswith(
+        "desktop (machine 5001), which is not ours, is configured with the GPU"
     )
     changed = sorted(step.text.split()[0] for step, result in told.results if result["changed"])
     assert changed == ["chat-0", "gateway-1", "mapping"]
     provision(client(peer), fleet)
     after = provision(client(peer), fleet)
     assert after.changed == []
-    assert {one.code for one in after.prepared.findings} == {"foreign_device", "card_held"}
+    assert {one.code for one in after.prepared.findings} == {"external_device", "gpu_held"}
     assert "hostpci3" in guests[vmids["gateway-0"]]["config"]
     assert guests["5001"]["config"]["hostpci0"] == "0000:42:00,pcie=1"
     strict = provision(client(peer), fleet, allowed=Allowed(strict=True, stop=True), strict=True)
@@ -457,7 +457,7 @@ def test_machines_from_a_template(peer) -> None:
     before = len(sim.calls)
     again = provision(client(peer), fleet)
     assert again.changed == []
-    assert [result["foreign_additions"] for step, result in again.results if step.phase == "make"] == [[], []]
+    assert [result["external_additions"] for step, result in again.results if step.phase == "make"] == [[], []]
     assert [result["attention"] for step, result in again.results if step.phase == "make"] == [[], []]
     assert len(sim.calls) == before
 

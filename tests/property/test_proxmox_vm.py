@@ -152,7 +152,7 @@ def test_a_new_vm_is_as_defined(wanted):
     peer_ = Direct()
     peer_.send("POST", "", {"vmid": wanted.vmid, **create_values(wanted)})
     changes = compare(wanted, peer_.config(), strict=True)
-    assert (changes.set, changes.delete, changes.resize, changes.foreign, changes.attention) == ({}, [], {}, [], [])
+    assert (changes.set, changes.delete, changes.resize, changes.external, changes.attention) == ({}, [], {}, [], [])
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -174,5 +174,5 @@ def test_one_round_of_changes_is_enough(before, after):
     assert {key for key in config if key.startswith("hostpci")} == {
         key for key in after.config if key.startswith("hostpci")
     }
-    # A network card keeps its address unless the definition says another.
+    # A network GPU keeps its address unless the definition says another.
     assert {key for key, value in after.config.items() if key.startswith("net")} <= set(config)

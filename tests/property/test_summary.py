@@ -25,7 +25,7 @@ SCHEMA = json.loads(
     (Path(summary_module.__file__).parent.parent / "_documents/schemas/summary.json").read_text(encoding="utf-8")
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-STATES = ("used", "unhealthy", "free", "foreign", "unknown")
+STATES = ("used", "unhealthy", "free", "external", "unknown")
 NODE_STATES = ("ready", "cordoned", "draining", "unreachable")
 
 
@@ -43,7 +43,7 @@ def add_up(summary, nodes, rows):
 
 
 def blocks_of(nodes, rows, fabric, gpu_class=None):
-    """The plain count: ready nodes on a fabric that have cards, all of them free."""
+    """The plain count: ready nodes on a fabric that have GPUs, all of them free."""
     found = 0
     for node in nodes:
         if node.get("state", "ready") != "ready" or fabric not in (node.get("fabrics") or ()):

@@ -39,7 +39,7 @@ EXPLAINED = {
     "jina-reranker-m0": "not for commercial use, and kept for those who may",
 }
 
-# What weights of each kind ask of a card of NVIDIA; None where the engine alone decides.
+# What weights of each kind ask of a GPU of NVIDIA; None where the engine alone decides.
 MIN_CC = {
     "bf16": (8, 0),
     "fp16": (7, 5),
@@ -51,10 +51,10 @@ MIN_CC = {
     "gguf": None,
 }
 
-# What a card under error correction with a current driver leaves of its nominal size.
+# What a GPU under error correction with a current driver leaves of its nominal size.
 LEFT_OF_NOMINAL = 0.902
 UTILISATION, OVERHEAD_GIB = 0.9, 2.5
-# Between the largest card that counts as small for an engine's batches and the smallest that counts as large.
+# Between the largest GPU that counts as small for an engine's batches and the smallest that counts as large.
 LARGE_GB = 64
 
 
@@ -128,7 +128,7 @@ def test_vram_gb_is_the_smallest_card_by_the_memory_facts(model):
 
 
 def test_vram_gb_never_promises_too_much():
-    # A card of 16 GB under error correction: the one that leaves the least of what its box says.
+    # A GPU of 16 GB under error correction: the one that leaves the least of what its box says.
     a2 = next(card for card in CARDS.values() if card.gpu_class == "a2")
     for model in MODELS:
         if model.vram_gb > a2.memory_gb or "vllm" not in model.engines:

@@ -5,7 +5,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Who has a card: a virtual machine or a container by its configuration, running or not, or a process of the host.
+"""Who has a GPU: a virtual machine or a container by its configuration, running or not, or a process of the host.
 
 Three answers are kept apart: somebody has it, nobody has it, and nobody could be asked.
 """
@@ -32,14 +32,14 @@ Holder = t.Dict[str, t.Any]
 
 
 class Holders:
-    """What is known of the holders of one node's cards."""
+    """What is known of the holders of one node's GPUs."""
 
     def __init__(
         self, outputs: t.Mapping[str, Output], devices: t.Optional[t.Sequence[Device]], notes: t.List[str]
     ) -> None:
         self._guests = _guests(outputs, notes)
         self._processes = _processes(outputs, notes)
-        # A part of a card that a guest has is a card that nobody else can have whole.
+        # A part of a GPU that a guest has is a GPU that nobody else can have whole.
         self._parts: t.Dict[str, t.List[str]] = {}
         for device in devices or ():
             if device.physfn:
@@ -48,7 +48,7 @@ class Holders:
         self._is_pve = "pve_guests" in outputs
 
     def add(self, gpu: t.Dict[str, t.Any], declared: t.Mapping[str, t.Any]) -> None:
-        """Set the card's ``holder`` where it is known, None for nobody, and its source."""
+        """Set the GPU's ``holder`` where it is known, None for nobody, and its source."""
         told = declared.get("holder")
         source: t.Optional[str] = _DECLARED
         if told:
@@ -72,7 +72,7 @@ class Holders:
             if any(guest.has(place) for place in places if place)
         ]
         if guests:
-            # Several may be configured with one card. One that is not ours keeps it from us.
+            # Several may be configured with one GPU. One that is not ours keeps it from us.
             guest = min(guests, key=lambda guest: guest.ours)
             return {"kind": guest.kind, "id": guest.id, "name": guest.name, "ours": guest.ours}, _PVE
         for process in self._processes or ():
@@ -116,7 +116,7 @@ def _guests(outputs: t.Mapping[str, Output], notes: t.List[str]) -> t.Optional[p
         notes.append(f"gpu holders: not all known ({why})")
     for guest in guests.guests if guests else ():
         notes.extend(
-            f"gpu holders: {guest.kind} {guest.id} takes any card of the mapping {name}; all of them count as held"
+            f"gpu holders: {guest.kind} {guest.id} takes any GPU of the mapping {name}; all of them count as held"
             for name in guest.choices
         )
     return guests

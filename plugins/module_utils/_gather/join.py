@@ -5,14 +5,14 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What its vendor's tool, the PCI scan, the GPU table, the last profile and the user say of one card, joined into one.
+"""What its vendor's tool, the PCI scan, the GPU table, the last profile and the user say of one GPU, joined into one.
 
-A card is recognised by its PCI address. One that a virtual machine holds is invisible to the tool: the scan still has
+A GPU is recognised by its PCI address. One that a virtual machine holds is invisible to the tool: the scan still has
 it, and the table knows what it is. The user's word wins over what was read, what was read over the table, and the last
 profile speaks only where all of these are silent.
 
-The tools for AMD and Intel name the same card in their own ways from version to version. Where table and size leave one
-card only, it has the name of the table, so that it is the same card when no tool can see it.
+The tools for AMD and Intel name the same GPU in their own ways from version to version. Where table and size leave one
+GPU only, it has the name of the table, so that it is the same GPU when no tool can see it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _IDENTITY_QUERIES = ("nvidia_smi_identity", "nvidia_smi_identity_short")
 
 _VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 _NVIDIA_ID, _AMD_ID, _INTEL_ID = sysfs_pci.NVIDIA, sysfs_pci.AMD, sysfs_pci.INTEL
-# The drivers whose cards a vendor's tool lists.
+# The drivers whose GPUs a vendor's tool lists.
 _DRIVERS = {_NVIDIA_ID: ("nvidia",), _AMD_ID: ("amdgpu",), _INTEL_ID: ("i915", "xe")}
 _NO_DEVICES = "no_devices"
-# How AMD's driver calls a card that is not divided.
+# How AMD's driver calls a GPU that is not divided.
 _WHOLE = "SPX"
-# What became of a command that never spoke, or spoke of itself only: the cards may be well.
+# What became of a command that never spoke, or spoke of itself only: the GPUs may be well.
 _SILENT = ("absent", "not_asked", "timeout", "command_failed", "unparsable_rows", "not_json", "command_not_found")
 
 _NVIDIA_SMI, _SYSFS, _TABLE, _PREVIOUS, _DECLARED = "nvidia-smi", "sysfs", "pci_table", "previous", "declared"
@@ -67,7 +67,7 @@ _OTHER_TOOLS = (
 
 @dataclass(frozen=True)
 class _Seen(nvidia_smi.Card):
-    """A card as a tool tells it. A PCI id and a vendor are known here where the scan is not there to tell them."""
+    """A GPU as a tool tells it. A PCI id and a vendor are known here where the scan is not there to tell them."""
 
     vendor_id: str = _NVIDIA_ID
     device_id: t.Optional[str] = None
@@ -76,7 +76,7 @@ class _Seen(nvidia_smi.Card):
 
 @dataclass(frozen=True)
 class _Asked:
-    """What asking a vendor's tool gave: its cards, or why there are none."""
+    """What asking a vendor's tool gave: its GPUs, or why there are none."""
 
     cards: t.Tuple[_Seen, ...] = ()
     code: t.Optional[str] = None
@@ -97,16 +97,16 @@ def join_gpus(
     previous: t.Optional[t.Sequence[t.Mapping[str, t.Any]]],
     notes: t.List[str],
 ) -> t.Optional[t.List[t.Dict[str, t.Any]]]:
-    """Return the node's cards in the order of their index, or None where it could not be found out whether it has any.
+    """Return the node's GPUs in the order of their index, or None where it could not be found out whether it has any.
 
     :param declared: facts that a user states, each with ``pci``, the address
-    :param previous: the cards of the node's last profile
+    :param previous: the GPUs of the node's last profile
     :param notes: what could not be read is added here
     """
     asked = {_NVIDIA_ID: _ask_nvidia(outputs, notes)}
     devices = _scan(outputs, notes)
     for vendor, tools in _OTHER_TOOLS:
-        # A tool that finds no driver is no trouble where there is no card for it.
+        # A tool that finds no driver is no trouble where there is no GPU for it.
         is_there = devices is None or any(device.vendor_id == vendor for device in sysfs_pci.gpus(devices))
         asked[vendor] = _ask_other(vendor, tools, outputs, notes if is_there else [])
     if devices is None:
@@ -121,14 +121,14 @@ def join_gpus(
         pairs += [(card, None) for card in others]
     else:
         pairs = _pair(asked, devices)
-    # Without a scan NVIDIA's cards keep the numbers that are printed, and those of other vendors follow them.
+    # Without a scan NVIDIA's GPUs keep the numbers that are printed, and those of other vendors follow them.
     printed = [
         card.index for card, _unused in pairs if card and card.vendor_id == _NVIDIA_ID and card.index is not None
     ]
     host_kb = _host_kb(outputs)
     before = {str(_address(gpu)): gpu for gpu in previous or () if _address(gpu)}
     stated = {nvidia_smi.normalise_address(str(fact["pci"])) or str(fact["pci"]): fact for fact in declared}
-    # Of a host without cards it does not matter what its machines could not be asked.
+    # Of a host without GPUs it does not matter what its machines could not be asked.
     holders = Holders(outputs, devices, notes if pairs else [])
     gpus = []
     follows = max(printed, default=-1) + 1
@@ -155,7 +155,7 @@ def join_gpus(
         gpus.append(gpu)
     _note_what_is_open(gpus, notes)
     notes.extend(f"gpu {address}: was there at the last collect and is missing" for address in sorted(before))
-    notes.extend(f"gpu {address}: declared, but there is no such card" for address in sorted(stated))
+    notes.extend(f"gpu {address}: declared, but there is no such GPU" for address in sorted(stated))
     return gpus
 
 
@@ -167,12 +167,12 @@ def _ask_nvidia(outputs: t.Mapping[str, Output], notes: t.List[str]) -> _Asked:
         return trouble
     identities, trouble = _first_answer(outputs, _IDENTITY_QUERIES, nvidia_smi.IDENTITY_COLUMNS)
     if trouble is not None and trouble.code != "not_asked":
-        notes.append(f"nvidia-smi: cards not identified ({trouble.text})")
+        notes.append(f"nvidia-smi: GPUs not identified ({trouble.text})")
     return _Asked(tuple(_with_slices(list(_identify(cards, identities)), outputs, notes)))
 
 
 def _with_slices(cards: t.Sequence[_Seen], outputs: t.Mapping[str, Output], notes: t.List[str]) -> t.Sequence[_Seen]:
-    """Add the slices of the cards that are divided, where the list of them was asked for."""
+    """Add the slices of the GPUs that are divided, where the list of them was asked for."""
     output = outputs.get("nvidia_smi_list")
     if output is None or not any(card.mig for card in cards):
         return cards
@@ -188,7 +188,7 @@ def _with_slices(cards: t.Sequence[_Seen], outputs: t.Mapping[str, Output], note
     if text is not None:
         notes.append(f"nvidia-smi: slices not listed ({text})")
         return cards
-    # A UUID is of the card; an index, for cards that were not identified, is of the moment.
+    # A UUID is of the GPU; an index, for GPUs that were not identified, is of the moment.
     by_uuid = {card.uuid: card.slices for card in listed}
     by_index = {card.index: card.slices for card in listed}
     return [
@@ -205,7 +205,7 @@ def _ask_other(
     outputs: t.Mapping[str, Output],
     notes: t.List[str],
 ) -> _Asked:
-    """Return the cards of the first tool that works, or what went wrong with the first one that is there."""
+    """Return the GPUs of the first tool that works, or what went wrong with the first one that is there."""
     trouble = None
     for name, parse, tool in tools:
         output = outputs.get(name)
@@ -228,7 +228,7 @@ def _ask_other(
 def _of_vendor(vendor_id: str, card: VendorCard, cards: t.Sequence[VendorCard]) -> _Seen:
     slices = None
     if card.partition not in (None, _WHOLE):
-        # The parts of a card are listed as cards of their own, in one slot.
+        # The parts of a GPU are listed as GPUs of their own, in one slot.
         slot = _slot(card)
         parts = [other for other in cards if other is card or (slot is not None and _slot(other) == slot)]
         slices = tuple(
@@ -256,7 +256,7 @@ def _slot(card: VendorCard) -> t.Optional[str]:
 
 
 def _is_integrated(card: _Seen) -> bool:
-    """Tell the graphics of a processor that a tool lists beside cards."""
+    """Tell the graphics of a processor that a tool lists beside GPUs."""
     device = sysfs_pci.Device(
         card.pci_address or "", vendor_id=card.vendor_id, device_id=card.device_id, class_code="030000"
     )
@@ -275,7 +275,7 @@ def _host_kb(outputs: t.Mapping[str, Output]) -> t.Optional[int]:
 def _first_answer(
     outputs: t.Mapping[str, Output], names: t.Sequence[str], columns: t.Sequence[str]
 ) -> t.Tuple[t.Sequence[nvidia_smi.Card], t.Optional[_Asked]]:
-    """Return the cards of the first query that worked, or what went wrong with the first that was asked."""
+    """Return the GPUs of the first query that worked, or what went wrong with the first that was asked."""
     trouble = None
     for name in names:
         output = outputs.get(name)
@@ -299,7 +299,7 @@ def _first_answer(
 
 
 def _identify(cards: t.Sequence[nvidia_smi.Card], identities: t.Sequence[nvidia_smi.Card]) -> t.Iterator[_Seen]:
-    """Add to each card what the second query says of the same index."""
+    """Add to each GPU what the second query says of the same index."""
     known = {card.index: card for card in identities if card.index is not None}
     for card in cards:
         other = (None if card.index is None else known.get(card.index)) or nvidia_smi.Card()
@@ -348,7 +348,7 @@ def write_pci_lines(devices: t.Sequence[t.Mapping[str, t.Any]]) -> str:
 
 
 def _pair(asked: t.Mapping[str, _Asked], devices: t.Sequence[sysfs_pci.Device]) -> t.List[_Pair]:
-    """Put what a tool and the scan say of one card together, in the order that gives the cards their index."""
+    """Put what a tool and the scan say of one GPU together, in the order that gives the GPUs their index."""
     ordered = sorted(
         sysfs_pci.gpus(devices),
         key=lambda device: (device.vendor_id != _NVIDIA_ID, sysfs_pci.address_key(device.address)),
@@ -363,8 +363,8 @@ def _pair(asked: t.Mapping[str, _Asked], devices: t.Sequence[sysfs_pci.Device]) 
         if card is not None:
             left.remove(card)
         pairs.append((card, device))
-    # A card that nvidia-smi knows and the scan does not have: nothing is dropped. The other tools also list graphics
-    # that are no cards, and a card once for each of its parts; what is new of them has a slot of its own.
+    # A GPU that nvidia-smi knows and the scan does not have: nothing is dropped. The other tools also list graphics
+    # that are no GPUs, and a GPU once for each of its parts; what is new of them has a slot of its own.
     slots = {device.slot for device in devices}
     for card in left:
         slot = (card.pci_address or "").rpartition(".")[0]
@@ -375,14 +375,14 @@ def _pair(asked: t.Mapping[str, _Asked], devices: t.Sequence[sysfs_pci.Device]) 
 
 
 def _by_address(cards: t.Sequence[_Seen], devices: t.Sequence[sysfs_pci.Device]) -> t.Dict[str, _Seen]:
-    """Return the cards of one vendor's tool by their address."""
+    """Return the GPUs of one vendor's tool by their address."""
     if all(card.pci_address is None for card in cards):
-        # An old tool that tells no address: it counts the cards of its driver in the order of their addresses.
+        # An old tool that tells no address: it counts the GPUs of its driver in the order of their addresses.
         driven = [device for device in devices if device.driver in _DRIVERS[device.vendor_id or ""]]
         if len(driven) != len(cards):
             return {}
         return {device.address: card for device, card in zip(driven, sorted(cards, key=lambda c: c.index or 0))}
-    # Of a card in parts the first one speaks.
+    # Of a GPU in parts the first one speaks.
     return {card.pci_address: card for card in reversed(cards) if card.pci_address}
 
 
@@ -403,13 +403,13 @@ def _gpu(
     read = card or _Seen(vendor_id=(device.vendor_id if device else None) or _NVIDIA_ID)
     pci_id = device.pci_id if device else f"{read.vendor_id}:{read.device_id}" if read.device_id else None
     if previous and (previous.get("pci") or {}).get("id") not in (None, pci_id):
-        previous = {}  # another card in the same slot
+        previous = {}  # another GPU in the same slot
     values = _Values(declared, previous)
     board = device.subsystem_id if device else None
     chip = pci_id
     virtual = _gpu_table.is_virtual(declared.get("name") or read.name or previous.get("name"))
     if virtual:
-        pci_id = board = None  # they are of the card that it is a part of
+        pci_id = board = None  # they are of the GPU that it is a part of
     by_ids = _gpu_table.candidates(name=read.name, pci_id=pci_id, subsystem_id=board)
     unified = bool(by_ids) and all(model.unified for model in by_ids)
     tool = asked.tool
@@ -434,7 +434,7 @@ def _gpu(
         nominal = _gpu_table.nominal_memory_gb(name, pci_id, read.memory_mib, subsystem_id=board)
     elif shared_mib or (read.memory_state == _UNIFIED and not by_ids):
         nominal, tool = _shared_gb(shared_mib, host_kb, tool)
-    # Where several cards are possible, the table still answers if all of them agree.
+    # Where several GPUs are possible, the table still answers if all of them agree.
     of_all = _gpu_table.nominal_memory_gb(name, pci_id, subsystem_id=board)
     capability = _gpu_table.compute_cap(name, chip, subsystem_id=board)
     gpu: t.Dict[str, t.Any] = {
@@ -487,7 +487,7 @@ def _mig(
     model: t.Optional[_gpu_table.GpuModel],
     values: _Values,
 ) -> t.Optional[bool]:
-    """Return whether a card is divided, by whoever knows it; None where nobody does."""
+    """Return whether a GPU is divided, by whoever knows it; None where nobody does."""
     if card is not None and card.mig is not None:
         return card.mig
     if device is not None and device.partition is not None:
@@ -519,7 +519,7 @@ def _shared_gb(shared_mib: t.Optional[int], host_kb: t.Optional[int], tool: str)
 
 
 def _table_name(pci_id: t.Optional[str], board: t.Optional[str]) -> t.Optional[str]:
-    """Return the product name that all cards share which these ids allow."""
+    """Return the product name that all GPUs share which these ids allow."""
     names = {model.names[0] for model in _gpu_table.candidates(pci_id=pci_id, subsystem_id=board)}
     return names.pop() if len(names) == 1 else None
 
@@ -596,7 +596,7 @@ def _health(
     *,
     unified: bool,
 ) -> _Health:
-    """Return whether a card works: true, false, or None where nothing tells; and what is wrong with it."""
+    """Return whether a GPU works: true, false, or None where nothing tells; and what is wrong with it."""
     if card is not None:
         if card.health:
             return False, card.health
@@ -605,9 +605,9 @@ def _health(
         return True, None
     vendor_id = device.vendor_id if device else None
     if device is None or device.driver not in _DRIVERS.get(vendor_id or "", ()):
-        return True, None  # nothing that could see it was asked, and that is how a card looks that a VM holds
+        return True, None  # nothing that could see it was asked, and that is how a GPU looks that a VM holds
     if vendor_id != _NVIDIA_ID:
-        # The other tools are a choice of the user, and Intel's lists only a part of Intel's cards.
+        # The other tools are a choice of the user, and Intel's lists only a part of Intel's GPUs.
         if asked.code == "timeout":
             return None, (asked.code, f"{asked.tool}: {asked.text}")
         if vendor_id == _AMD_ID and asked.code is None:

@@ -124,7 +124,7 @@ def profile_from_outputs(
     :param outputs: what the gather script printed, by the script's names; any may be absent
     :param name: the node's name; None takes what the node calls itself
     :param reserve_gb: memory that virtual machines leave to the node; None leaves it to placement
-    :param gpus: facts about cards that a user states, each with ``pci``
+    :param gpus: facts about GPUs that a user states, each with ``pci``
     :param previous: the node's last profile
     :returns: plain data, keys in the order of the documentation
     """
@@ -265,7 +265,7 @@ def _storage(
             notes.append(f"weights: {path} was not listed (did not answer in time){left}")
             continue
         if listed.rc and not listed.stdout:
-            notes.append(f"weights: {path} can not be read")
+            notes.append(f"weights: {path} cannot be read")
             continue
         listing = parse_listing(path, listed.stdout)
         if not listing.whole:

@@ -83,7 +83,7 @@ gather() {
     # mig.mode.current and memory.reserved are younger than the rest: the identity must not be lost with them.
     [ "$status" != failed ] ||
       probe nvidia_smi_identity_short nvidia-smi --query-gpu=index,uuid,pci.bus_id "$csv"
-    # The slices of a card are only in the list of all cards.
+    # The slices of a GPU are only in the list of all GPUs.
     case $text in
     *', Enabled,'*) probe nvidia_smi_list nvidia-smi -L ;;
     esac
@@ -184,7 +184,7 @@ alive() {
 }
 
 # What runs in the session of its own: the command with both outputs on pipes, each bounded and marked (text
-# may end without a line feed: the echo keeps the next line apart). A command that can not be killed keeps two pipes
+# may end without a line feed: the echo keeps the next line apart). A command that cannot be killed keeps two pipes
 # without a reader, and no descriptor of the session.
 worker='
 exec 9>&1
@@ -293,7 +293,7 @@ gather
 
 
 class GatherError(Exception):
-    """An answer that can not be used.
+    """An answer that cannot be used.
 
     :ivar reason: why, as a phrase
     """
@@ -303,7 +303,7 @@ class GatherError(Exception):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"the node's answer can not be used: {self.reason}"
+        return f"the node's answer cannot be used: {self.reason}"
 
 
 class Output(t.NamedTuple):

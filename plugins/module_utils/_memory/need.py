@@ -5,9 +5,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a model takes of a card: weights, KV cache and overhead against what an engine may use.
+"""What a model takes of a GPU: weights, KV cache and overhead against what an engine may use.
 
-Everything is per card and rank, in GiB. Memory of several cards is never added. Where a fact is missing the answer is
+Everything is per GPU and rank, in GiB. Memory of several GPUs is never added. Where a fact is missing the answer is
 ``None``, and the declared nominal size alone decides.
 """
 
@@ -24,11 +24,11 @@ GIB = 1024**3
 _LOAD_FACTOR = 1.02
 # The least context that makes a model of use where the catalog does not say what one request may take.
 LEAST_CONTEXT = 4096
-# What a driver keeps of a card for itself when nobody measured it; covers every card that was looked at.
+# What a driver keeps of a GPU for itself when nobody measured it; covers every GPU that was looked at.
 _RESERVED_MIB, _RESERVED_SHARE = 400, 0.006
 # For an engine of which the table says nothing: what the common ones take at their defaults.
 _DEFAULT_UTILISATION, _DEFAULT_OVERHEAD_GIB = 0.9, 2.5
-# Engines take larger batches, and with them more scratch memory, on cards of 70 GiB and more.
+# Engines take larger batches, and with them more scratch memory, on GPUs of 70 GiB and more.
 _LARGE_CARD_GIB = 68.0
 
 
@@ -66,7 +66,7 @@ def usable_gib(
     overhead_gib: t.Optional[float] = None,
     overhead_large_gib: t.Optional[float] = None,
 ) -> float:
-    """What weights and KV cache may take of a card under an engine, as the engine table describes it."""
+    """What weights and KV cache may take of a GPU under an engine, as the engine table describes it."""
     if reserved_mib is None:
         reserved_mib = _RESERVED_MIB + _RESERVED_SHARE * memory_mib
     total = (memory_mib - reserved_mib) / 1024

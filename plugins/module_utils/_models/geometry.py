@@ -187,10 +187,10 @@ def memory_facts(geometry: Geometry, weight_bytes: int) -> t.Dict[str, t.Any]:
     return facts
 
 
-def per_card(
+def per_gpu(
     geometry: Geometry, weight_bytes: int, *, context: t.Optional[int], cards: t.Iterable[int]
 ) -> t.List[t.Dict[str, t.Any]]:
-    """Return what each of so many cards has to hold, for those numbers that the heads can be split over."""
+    """Return what each of so many GPUs has to hold, for those numbers that the heads can be split over."""
     rows = []
     for count in sorted(set(cards)):
         if count < 1 or (count > 1 and (geometry.attention_heads or 1) % count):
@@ -199,7 +199,7 @@ def per_card(
         cache = _cache_gib(geometry, context, count)
         rows.append(
             {
-                "cards": count,
+                "gpus": count,
                 "weights_gib": round(weights, 2),
                 "kv_cache_gib": None if cache is None else round(cache, 2),
                 "total_gib": None if cache is None else round(weights + cache, 2),
@@ -214,7 +214,7 @@ def _cache_gib(geometry: Geometry, context: t.Optional[int], count: int) -> t.Op
     everywhere, windowed = geometry.kv_bytes_per_token, geometry.kv_bytes_per_window_token
     if context is None or (everywhere is None and windowed is None):
         return None
-    # Heads can be split as long as there are some; a latent (no heads) is kept whole by every card.
+    # Heads can be split as long as there are some; a latent (no heads) is kept whole by every GPU.
     split = min(count, geometry.kv_heads) if geometry.kv_heads else 1
     size = (everywhere or 0) * context + (windowed or 0) * min(context, geometry.window or context)
     return size / split / GIB

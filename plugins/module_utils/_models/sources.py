@@ -98,7 +98,7 @@ OUTCOMES: t.Mapping[str, t.Tuple[t.Optional[bool], str, str]] = {
     ),
     "token_unusable": (
         None,
-        "The token can not be used: {detail}.",
+        "The token cannot be used: {detail}.",
         "Write the token alone into one line of the file, or into the environment variable.",
     ),
     "token_needed": (
@@ -174,7 +174,7 @@ OUTCOMES: t.Mapping[str, t.Tuple[t.Optional[bool], str, str]] = {
     ),
     "unreachable": (
         None,
-        "The endpoint {endpoint} can not be reached: {detail}.",
+        "The endpoint {endpoint} cannot be reached: {detail}.",
         "Check the network of this node, its firewall, and whether it needs a proxy.",
     ),
     "connect_timeout": (
@@ -294,7 +294,7 @@ def parse_source(text: str) -> Source:
 def find_token(environ: t.Mapping[str, str], token_path: t.Optional[str] = None) -> t.Optional[str]:
     """Return the token that the file, the environment or the hub's own place for it holds; None where there is none.
 
-    A file that was named and can not be read is an error; the places that nobody named may be missing.
+    A file that was named and cannot be read is an error; the places that nobody named may be missing.
     """
     if token_path is not None:
         return _read_token(os.path.expanduser(token_path), needed=True)
@@ -417,7 +417,7 @@ def _redacted(verdict: Verdict, hub: Hub) -> Verdict:
 
 # --- paths -----------------------------------------------------------------------------------------------------------
 
-# The path is looked at by a child: what waits for a dead share can not be ended, only left behind.
+# The path is looked at by a child: what waits for a dead share cannot be ended, only left behind.
 _LOOK = (
     LIST_FUNCTION
     + r"""
@@ -679,7 +679,7 @@ def _read_token(path: str, *, needed: bool) -> t.Optional[str]:
             token = stream.read(4096).decode("ascii").strip()
     except (OSError, ValueError) as exc:
         if needed:
-            what = "is no plain text" if isinstance(exc, UnicodeError) else "can not be read"
+            what = "is no plain text" if isinstance(exc, UnicodeError) else "cannot be read"
             raise SourceError("token_unusable", f"the file {path} {what}") from None
         return None
     if needed and not token:

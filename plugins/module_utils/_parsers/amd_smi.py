@@ -5,9 +5,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The cards that ``amd-smi static`` tells, as JSON or as its indented text.
+"""The GPUs that ``amd-smi static`` tells, as JSON or as its indented text.
 
-The top level of the JSON is a list of cards, or in newer versions a dictionary with the list in it. Sizes are a number
+The top level of the JSON is a list of GPUs, or in newer versions a dictionary with the list in it. Sizes are a number
 with a unit beside it, or in old versions a number whose key names the unit.
 """
 
@@ -31,7 +31,7 @@ Section = t.Mapping[str, t.Any]
 
 
 def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[Card]:
-    """Return the cards of an output.
+    """Return the GPUs of an output.
 
     :raises ParseError: with the codes of ``vendor_gpu.failure``, ``not_json`` for JSON that is cut short
     """
@@ -51,7 +51,7 @@ def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[C
 
 
 def _read_text(text: str) -> t.List[t.Dict[str, t.Any]]:
-    """Turn the indented text into what the JSON would be: of each card its sections, of each section its values."""
+    """Turn the indented text into what the JSON would be: of each GPU its sections, of each section its values."""
     cards: t.List[t.Dict[str, t.Any]] = []
     section: t.Dict[str, t.Any] = {}
     depth = 0
@@ -63,7 +63,7 @@ def _read_text(text: str) -> t.List[t.Dict[str, t.Any]]:
             continue
         match = _TEXT_VALUE.match(line)
         if not match or not cards:
-            # A line of another form ends the card before it: what follows may be of anything.
+            # A line of another form ends the GPU before it: what follows may be of anything.
             if line.strip() and not line[:1].isspace():
                 section = {}
             continue

@@ -132,7 +132,7 @@ def _count_threads(lines: t.Sequence[t.Tuple[str, str]], blocks: t.Sequence[_Blo
 
 
 def _topology(blocks: t.Sequence[_Block], *, x86: bool) -> t.Tuple[t.Optional[int], t.Optional[int]]:
-    """Count packages and cores; ``None`` where the text does not say, or says what can not be."""
+    """Count packages and cores; ``None`` where the text does not say, or says what cannot be."""
     packages: t.Dict[t.Tuple[str, ...], t.List[_Block]] = {}
     for block in blocks:
         place = tuple(block[key] for key in _PACKAGE_KEYS if key in block)

@@ -40,7 +40,7 @@ class ParseError(Exception):
     """A text does not give what its parser looks for.
 
     ``code`` is one of a fixed set of words that a caller may branch on, ``detail`` the telling line of the text,
-    ``field`` the refused field of an ``invalid_field`` and ``pci_address`` the lost card of a ``gpu_lost``.
+    ``field`` the refused field of an ``invalid_field`` and ``pci_address`` the lost GPU of a ``gpu_lost``.
     """
 
     def __init__(

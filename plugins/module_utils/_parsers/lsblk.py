@@ -81,7 +81,7 @@ def parse_table(
     devices = []
     for line in lines[1:]:
         fields = line.split()
-        # A row that is drawn below another is a part of it; one with a gap can not be told apart by blanks.
+        # A row that is drawn below another is a part of it; one with a gap cannot be told apart by blanks.
         if _TREE.match(line) or len(fields) != len(header):
             continue
         device = _device({key.lower(): value for key, value in zip(header, fields)})

@@ -8,7 +8,7 @@
 """The rows of ``nvidia-smi --query-gpu=... --format=csv``, and what it prints instead of rows.
 
 The tool writes its errors to standard output, sometimes between good rows, and with exit codes of its own. A row is
-read by the names of its columns: those of a header, else those of the command. A card that the tool has lost is a card
+read by the names of its columns: those of a header, else those of the command. A GPU that the tool has lost is a GPU
 with ``health`` and not a gap, so that the others keep their numbers.
 """
 
@@ -34,7 +34,7 @@ _ALIASES = {
     "mig.mode": "mig.mode.current",
 }
 
-# What stands where a value should be, in lower case and without its brackets: a word for it, and whether the card
+# What stands where a value should be, in lower case and without its brackets: a word for it, and whether the GPU
 # itself is in doubt.
 _NO_VALUE = {
     "n/a": ("not_available", False),
@@ -125,12 +125,12 @@ Health = t.Tuple[str, str]
 
 @dataclass(frozen=True)
 class Card:
-    """What the tool says of one card; ``None`` where it was not asked or does not know.
+    """What the tool says of one GPU; ``None`` where it was not asked or does not know.
 
     ``memory_mib`` is the printed number. Where the tool was asked and gave none, ``memory_state`` says what stands
     there instead: ``not_available``, ``unified``, ``unsupported``, ``insufficient_permissions``, ``unknown_error``,
     ``gpu_lost``, ``needs_reset``, ``missing`` or ``unreadable``. ``health`` is ``None`` or a code and the words for it.
-    ``mig`` is true or false where the card has that mode. ``notes`` name each field without a value.
+    ``mig`` is true or false where the GPU has that mode. ``notes`` name each field without a value.
     """
 
     index: t.Optional[int] = None
@@ -149,7 +149,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Answer:
-    """All that one query gave: its cards, lost ones last, and the lines that are no card."""
+    """All that one query gave: its GPUs, lost ones last, and the lines that are no GPU."""
 
     cards: t.Tuple[Card, ...]
     warnings: t.Tuple[str, ...] = ()
@@ -163,7 +163,7 @@ def parse_query(
     command: t.Optional[str] = None,
     columns: t.Sequence[str] = COLUMNS,
 ) -> t.List[Card]:
-    """Read the cards of a query whose columns are those of its header, of ``command`` or the given ones.
+    """Read the GPUs of a query whose columns are those of its header, of ``command`` or the given ones.
 
     A text without any readable row is ``ParseError``. Its ``code`` is ``driver_not_loaded``, ``nvml_not_found``,
     ``driver_library_mismatch``, ``nvml_init_failed``, ``no_devices``, ``gpu_lost``, ``invalid_field``,
@@ -215,7 +215,7 @@ def normalise_address(text: t.Optional[str]) -> t.Optional[str]:
 
 
 class _Reader:
-    """Sorts the lines of one answer into rows, lost cards, errors and warnings."""
+    """Sorts the lines of one answer into rows, lost GPUs, errors and warnings."""
 
     def __init__(self, columns: t.Sequence[str], *, named: bool) -> None:
         self.columns = tuple(columns)
@@ -274,13 +274,13 @@ class _Reader:
         if card is None:
             return False
         if after_lost and card.index is None and card.name is None and card.health:
-            # The row of the card that the line before this one is about: it has nothing to add.
+            # The row of the GPU that the line before this one is about: it has nothing to add.
             return True
         self.cards.append(card)
         return True
 
     def answer(self, rc: t.Optional[int]) -> Answer:
-        """Give the cards, or say why there are none."""
+        """Give the GPUs, or say why there are none."""
         if not self.cards:
             raise self.failure(rc)
         cards = [self._with_warning(card) for card in self.cards]
@@ -293,7 +293,7 @@ class _Reader:
         return Answer(tuple(cards), tuple(self.warnings) + tuple(error.detail for error in self.errors))
 
     def _with_warning(self, card: Card) -> Card:
-        """Hang a warning that names the card's address on the card."""
+        """Hang a warning that names the GPU's address on the GPU."""
         notes = []
         for line in self.warnings:
             match = _AT_ADDRESS.search(line)
@@ -302,7 +302,7 @@ class _Reader:
         return replace(card, notes=card.notes + tuple(notes)) if notes else card
 
     def failure(self, rc: t.Optional[int]) -> ParseError:
-        """Say why there is no card."""
+        """Say why there is no GPU."""
         if self.errors:
             order = [code for code, _pattern in _ERRORS]
             return min(self.errors, key=lambda error: order.index(error.code))
@@ -358,12 +358,12 @@ def _without_compute_cap(columns: t.Tuple[str, ...], fields: t.Sequence[str]) ->
 
 
 def _card(columns: t.Sequence[str], fields: t.List[str], *, lenient: bool) -> t.Optional[Card]:
-    """Read one row, or give ``None`` where the fields are none: a sentence must never become a card."""
+    """Read one row, or give ``None`` where the fields are none: a sentence must never become a GPU."""
     fields = _fit_name(columns, fields)
     if len(fields) > len(columns):
         return None
     is_short = len(fields) < len(columns)
-    # Without a number in front a short row can not be told from a sentence with commas.
+    # Without a number in front a short row cannot be told from a sentence with commas.
     if is_short and (columns[0] != "index" or len(fields) < 2 or not _INTEGER.fullmatch(fields[0])):
         return None
     row = dict(zip(columns, fields))
@@ -385,7 +385,7 @@ def _is_row(
     if any(values.get(column) is not None for column in values if column != "name"):
         return True
     if all(_no_value(text) for text in row.values()):
-        # A card that gives nothing but errors; one bracketed word alone could come from anywhere.
+        # A GPU that gives nothing but errors; one bracketed word alone could come from anywhere.
         return len(columns) > 1 and any(_is_in_doubt(text) for text in row.values())
     # Names only: nothing in them has a form, so a header or brackets in other columns must vouch for the row.
     has_brackets = any(text.startswith("[") and _no_value(text) for text in row.values())
@@ -404,10 +404,10 @@ def _build(
     health: t.Optional[Health] = None
     for column in values:
         doubt = doubts.get(column)
-        # Most cards have no MIG mode, and say so in these words.
+        # Most GPUs have no MIG mode, and say so in these words.
         if values[column] is None and (column != "mig.mode.current" or column in unreadable):
             notes.append(f"{column}: {row[column]}")
-        # Only what identifies a card puts it in doubt: a sensor that gives an error is common on cards that work.
+        # Only what identifies a GPU puts it in doubt: a sensor that gives an error is common on GPUs that work.
         if doubt and doubt[1] and (health is None or doubt[0] != "unknown_error"):
             health = (doubt[0], f"{column}: {row[column]}")
     if is_short and health is None:
@@ -478,7 +478,7 @@ def _memory(text: str) -> t.Optional[int]:
     unit = (match.group(2) or "mib").lower()
     number = int(match.group(1))
     mib = number * 1024 if unit == "gib" else number // 1024 if unit == "kib" else number
-    # No card has no memory: a 0 is a number that the tool did not get.
+    # No GPU has no memory: a 0 is a number that the tool did not get.
     return mib or None
 
 

@@ -5,9 +5,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The cards that ``nvidia-smi -L`` lists, with the slices of those that are divided.
+"""The GPUs that ``nvidia-smi -L`` lists, with the slices of those that are divided.
 
-It is the only listing that has the UUIDs of slices. Drivers before 470 write a slice's UUID as that of its card with two
+It is the only listing that has the UUIDs of slices. Drivers before 470 write a slice's UUID as that of its GPU with two
 numbers behind it.
 """
 
@@ -38,7 +38,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class ListedCard:
-    """One card of the list."""
+    """One GPU of the list."""
 
     index: int
     name: str
@@ -47,9 +47,9 @@ class ListedCard:
 
 
 def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[ListedCard]:
-    """Return the cards in the order of the list.
+    """Return the GPUs in the order of the list.
 
-    :raises ParseError: with the codes of ``nvidia_smi.parse_query`` where there is no card
+    :raises ParseError: with the codes of ``nvidia_smi.parse_query`` where there is no GPU
     """
     cards: t.List[ListedCard] = []
     is_of_card = False
@@ -65,7 +65,7 @@ def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[L
             found = Slice(part.group("name"), int(part.group("memory_gb")), part.group("uuid"))
             cards[-1] = replace(cards[-1], slices=(*cards[-1].slices, found))
         elif text.startswith(("GPU ", "Unable")):
-            # The slices that follow are of a card that could not be read.
+            # The slices that follow are of a GPU that could not be read.
             is_of_card = False
     if not cards:
         raise nvidia_smi.failure(stdout, stderr=stderr, rc=rc)

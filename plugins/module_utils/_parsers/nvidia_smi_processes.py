@@ -25,7 +25,7 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True)
 class Process:
-    """One process that computes on a card; the name is None where it is not told."""
+    """One process that computes on a GPU; the name is None where it is not told."""
 
     uuid: str
     pid: int
@@ -33,7 +33,7 @@ class Process:
 
 
 def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[Process]:
-    """Return the processes by card and number.
+    """Return the processes by GPU and number.
 
     :raises ParseError: with the codes of ``nvidia_smi.parse_query`` where there is no row and something else
     """
@@ -49,7 +49,7 @@ def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[P
             others.append(text)
     if not found and (others or rc):
         error = nvidia_smi.failure("\n".join(others), stderr=stderr, rc=rc)
-        # Words of its own make no card here either.
+        # Words of its own make no GPU here either.
         raise ParseError(
             error.source, "command_failed" if error.code == "no_devices" else error.code, detail=error.detail
         )

@@ -13,7 +13,7 @@ The listing is text, one line an item, whose first word tells what it is::
     vm ID [LINE]            a virtual machine, or one line of its configuration
     ct ID [LINE]            the same of a container
     map LINE                a line of the PCI resource mappings of the cluster
-    minor ADDRESS NUMBER    the NVIDIA card at this address is /dev/nvidiaNUMBER
+    minor ADDRESS NUMBER    the NVIDIA GPU at this address is /dev/nvidiaNUMBER
     drm PATH                the device of a display driver, below its PCI device
     unreadable PATH         a file that this user may not read
     end                     the listing is whole; without this line it was cut off
@@ -156,7 +156,7 @@ def parse(text: str, *, node: t.Optional[str] = None) -> Guests:
         node=read.node,
         guests=tuple(found),
         unreadable=read.unreadable,
-        # What is not understood may be a machine that has a card.
+        # What is not understood may be a machine that has a GPU.
         whole=read.ended and not read.unreadable and not read.strange,
     )
 
@@ -266,7 +266,7 @@ def _guest(
             rule = _ALLOWED.match(value)
             if rule:
                 allowed.append((rule.group("major"), rule.group("minor")))
-    # Recipes allow all cards in general and name the one that is meant beside it.
+    # Recipes allow all GPUs in general and name the one that is meant beside it.
     held.update(_allowed(allowed, read, named=bool(held)))
     if marked is not None:
         name = _plain(marked["vm"]) or name
@@ -299,7 +299,7 @@ def _plain(value: t.Any) -> t.Optional[str]:
 
 
 def _of_device_file(text: str, read: _Text) -> t.Iterator[str]:
-    """Give the addresses of the cards whose device files a line names."""
+    """Give the addresses of the GPUs whose device files a line names."""
     for match in _NVIDIA_DEVICE.finditer(text):
         if match.group("minor") in read.minors:
             yield read.minors[match.group("minor")]
@@ -315,7 +315,7 @@ def _of_device_file(text: str, read: _Text) -> t.Iterator[str]:
 
 
 def _allowed(rules: t.Sequence[t.Tuple[str, str]], read: _Text, *, named: bool) -> t.Iterator[str]:
-    """Give the addresses of the cards whose numbers a container may open."""
+    """Give the addresses of the GPUs whose numbers a container may open."""
     for major, minor in rules:
         if minor == "*" and named:
             continue

@@ -5,11 +5,11 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The cards that ``rocm-smi`` tells, as JSON, as CSV or as its text with a line for each value.
+"""The GPUs that ``rocm-smi`` tells, as JSON, as CSV or as its text with a line for each value.
 
-Which keys there are depends on the options and the version, and so does how they are written: ``Card series`` became
+Which keys there are depends on the options and the version, and so does how they are written: ``GPU series`` became
 ``Card Series``. A number in place of a name is the id of the vendor, which old versions print where they have no list of
-names. ``system`` beside the cards holds what is of the whole node.
+names. ``system`` beside the GPUs holds what is of the whole node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CARD = re.compile(r"card([0-9]{1,4})", re.ASCII)
 _TEXT_CARD = re.compile(r"^GPU\[([0-9]{1,4})\]\s*:\s*(?P<key>[^:\t]{2,60}?)\s*:\s+(?P<value>\S.*)$", re.ASCII)
 _TEXT_DRIVER = re.compile(r"^Driver version:\s*(\S+)\s*$", re.IGNORECASE | re.MULTILINE)
 _CSV_HEADER = re.compile(r"^device,", re.MULTILINE)
-# Of what a card must have at least one: other listings of the tool have cards in them too.
+# Of what a GPU must have at least one: other listings of the tool have GPUs in them too.
 _TELLING = (
     "pci bus",
     "vram total memory (b)",
@@ -43,7 +43,7 @@ Values = t.Dict[str, t.Any]
 
 
 def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[Card]:
-    """Return the cards of an output.
+    """Return the GPUs of an output.
 
     :raises ParseError: with the codes of ``vendor_gpu.failure``, ``not_json`` for JSON that is cut short
     """

@@ -7,7 +7,7 @@
 
 """PCI devices as ``/sys/bus/pci/devices`` describes them, and which of them are GPUs to place something on.
 
-A card that a virtual machine holds is invisible to its vendor's tools; here it stays visible, with its ids, its IOMMU
+A GPU that a virtual machine holds is invisible to its vendor's tools; here it stays visible, with its ids, its IOMMU
 group and the driver that holds it.
 """
 
@@ -81,7 +81,7 @@ class Device:
     """One PCI device; ids are hexadecimal digits in lower case without ``0x``, ``None`` is what is not known.
 
     ``class_code`` has the six digits of class, subclass and interface. ``vram_bytes`` and ``gtt_bytes`` are what AMD's
-    driver says of a card's own memory and of the host's that it may use, and ``partition`` how it divides the card.
+    driver says of a GPU's own memory and of the host's that it may use, and ``partition`` how it divides the GPU.
     ``companions`` and ``iommu_peers`` are filled in by ``gpus``.
     """
 
@@ -130,7 +130,7 @@ class Device:
         if self.vendor_id == NVIDIA:
             return _within(number, _NVIDIA_CHIPSET_RANGES)
         if self.vendor_id == INTEL:
-            # All graphics of Intel processors sit on the root bus; cards are behind a bridge, in guests on any bus.
+            # All graphics of Intel processors sit on the root bus; GPUs are behind a bridge, in guests on any bus.
             return not _within(number, _INTEL_DISCRETE_RANGES) and self.address.startswith("0000:00:")
         return False
 
@@ -202,7 +202,7 @@ def why_not_gpu(device: Device) -> t.Optional[str]:
 
 
 def with_neighbours(device: Device, devices: t.Sequence[Device]) -> Device:
-    """Fill in what belongs to a card (its sound, its USB port) and what else is in its IOMMU group.
+    """Fill in what belongs to a GPU (its sound, its USB port) and what else is in its IOMMU group.
 
     Bridges are left out of the group: the host may keep them when the rest of a group is given away.
     """

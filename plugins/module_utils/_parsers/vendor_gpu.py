@@ -5,7 +5,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the parsers of ``amd-smi``, ``rocm-smi`` and ``xpu-smi`` share: the card that they give, and how values look.
+"""What the parsers of ``amd-smi``, ``rocm-smi`` and ``xpu-smi`` share: the GPU that they give, and how values look.
 
 These tools print JSON or a text for people. Warnings may stand before the JSON, every number may be a text, and words
 like ``N/A`` stand where a value should be.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
-# No node has more cards, and no tool prints longer numbers; what is beyond is not of these tools.
+# No node has more GPUs, and no tool prints longer numbers; what is beyond is not of these tools.
 MAX_CARDS = 4096
 
 _NO_VALUE = frozenset(
@@ -31,11 +31,11 @@ _PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([
 _HEX_ID = re.compile(r"0x0*([0-9a-f]{1,4})", re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"([0-9]{1,18})(?:\.[0-9]{1,6})?", re.ASCII)
 _INDEX = re.compile(r"[0-9]{1,4}", re.ASCII)
-# An identity of nothing but zeros is one that the card does not have.
+# An identity of nothing but zeros is one that the GPU does not have.
 _UUID = re.compile(r"(?:0x)?(?=[0-9a-fx-]*[1-9a-f])[0-9a-f]{4,32}(?:-[0-9a-f]{1,12}){0,4}", re.IGNORECASE | re.ASCII)
 _MIB = 1 << 20
 
-# Sentences that these tools print instead of cards, most telling first.
+# Sentences that these tools print instead of GPUs, most telling first.
 _ERRORS = tuple(
     (code, re.compile("|".join(patterns), re.IGNORECASE))
     for code, *patterns in (
@@ -64,11 +64,11 @@ _ERRORS = tuple(
 
 @dataclass(frozen=True)
 class Card:
-    """What a tool says of one card; ``None`` is what it does not say.
+    """What a tool says of one GPU; ``None`` is what it does not say.
 
-    ``memory_mib`` is the card's own memory in MiB. ``pci_address`` is written as the kernel does. ``device_id`` has the
+    ``memory_mib`` is the GPU's own memory in MiB. ``pci_address`` is written as the kernel does. ``device_id`` has the
     four hexadecimal digits of the PCI device. ``gfx`` is AMD's name of the architecture, for example ``gfx1100``.
-    ``partition`` is the mode in which AMD's card is divided, or ``SPX`` for one that is whole.
+    ``partition`` is the mode in which AMD's GPU is divided, or ``SPX`` for one that is whole.
     """
 
     index: int
@@ -101,7 +101,7 @@ def load_json(text: str, source: str, *, stderr: str = "", rc: t.Optional[int] =
 def failure(
     source: str, stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0, code: str = "unparsable_rows"
 ) -> ParseError:
-    """Return the error for a text that gives no card.
+    """Return the error for a text that gives no GPU.
 
     Its code is ``command_not_found``, ``driver_not_loaded``, ``no_devices``, ``command_failed`` or, for a text that
     says none of this, the given one.
@@ -136,7 +136,7 @@ def product(value: t.Any) -> t.Optional[str]:
 
 
 def natural(value: t.Any) -> t.Optional[int]:
-    """Return a number that may be written as text; None for anything else and for numbers that no card has."""
+    """Return a number that may be written as text; None for anything else and for numbers that no GPU has."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     match = _NUMBER.fullmatch(str(value).strip())
@@ -144,7 +144,7 @@ def natural(value: t.Any) -> t.Optional[int]:
 
 
 def index(value: t.Any) -> t.Optional[int]:
-    """Return the number of a card."""
+    """Return the number of a GPU."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     text = str(value).strip() if not isinstance(value, int) or 0 <= value < MAX_CARDS else ""
@@ -184,13 +184,13 @@ def architecture(value: t.Any) -> t.Optional[str]:
 
 
 def partition_mode(value: t.Any) -> t.Optional[str]:
-    """Return AMD's name of the way in which a card is divided: SPX for one that is whole, DPX to CPX for parts."""
+    """Return AMD's name of the way in which a GPU is divided: SPX for one that is whole, DPX to CPX for parts."""
     text = word(value)
     return text.upper() if text and re.fullmatch(r"[SDTQC]PX", text, re.IGNORECASE) else None
 
 
 def once_each(cards: t.Iterable[Card]) -> t.List[Card]:
-    """Return cards in the order of their index, each index once: of a partitioned card the first part speaks."""
+    """Return GPUs in the order of their index, each index once: of a partitioned GPU the first part speaks."""
     found: t.Dict[int, Card] = {}
     for card in cards:
         if card.index < MAX_CARDS:

@@ -5,9 +5,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The cards that ``xpu-smi discovery`` tells, as JSON or as its table.
+"""The GPUs that ``xpu-smi discovery`` tells, as JSON or as its table.
 
-Graphics of a processor are listed like cards, and on such a machine are the first. The list of all devices has no sizes;
+Graphics of a processor are listed like GPUs, and on such a machine are the first. The list of all devices has no sizes;
 what it tells of one device has. Without its list of names the tool writes the PCI id into the name.
 """
 

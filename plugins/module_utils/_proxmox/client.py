@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 _IMPORT_ERROR: t.Optional[str] = None
 try:
-    # proxmoxer ends the process when it can not import requests, so requests has to be there first.
+    # proxmoxer ends the process when it cannot import requests, so requests has to be there first.
     import requests
     from proxmoxer import AuthenticationError, ProxmoxAPI, ResourceException  # type: ignore[import-untyped]
 except ImportError:
@@ -121,7 +121,7 @@ def join(*parts: t.Union[str, int]) -> str:
     for part in parts:
         text = str(part)
         if not text or text in (".", ".."):
-            raise PveError(f"{text!r} can not be a part of a path of the API")
+            raise PveError(f"{text!r} cannot be a part of a path of the API")
         shown.append(urllib.parse.quote(text, safe=":@!"))
     return "/" + "/".join(shown)
 
@@ -221,7 +221,7 @@ class Pve:
         raise PveTaskError(f"The {what} failed: {reason}", path=where)
 
     def _task_log(self, where: str) -> t.List[str]:
-        """The last lines of a task's log; the task's result is what counts, so a log that can not be read is no error."""
+        """The last lines of a task's log; the task's result is what counts, so a log that cannot be read is no error."""
         try:
             lines = self.get(where + "/log", limit=500)
         except PveError:
@@ -324,7 +324,7 @@ class Pve:
         errors = exc.errors if isinstance(exc.errors, dict) else {}
         kind = PveLostError if status in GATEWAY_STATUS else PveError
         if status == 595:
-            message += ". The node that the call is for can not be reached from the API host"
+            message += ". The node that the call is for cannot be reached from the API host"
         return kind(
             message,
             status=status,
@@ -379,7 +379,7 @@ class Pve:
 
 
 def import_error() -> t.Optional[str]:
-    """Why proxmoxer and requests can not be used, or None."""
+    """Why proxmoxer and requests cannot be used, or None."""
     return _IMPORT_ERROR
 
 

@@ -216,7 +216,7 @@ def _read_bridges(api: Pve, node: str) -> t.List[t.Dict[str, t.Any]]:
 
 
 def read_pci(api: Pve, *, nodes: t.Sequence[str] = (), gpus_only: bool = True) -> t.Dict[str, t.Any]:
-    """The cards of nodes, with what shares their IOMMU group, the mappings that name them and the VMs that hold them."""
+    """The GPUs of nodes, with what shares their IOMMU group, the mappings that name them and the VMs that hold them."""
     warnings: t.List[str] = []
     chosen = _chosen(read_nodes(api), nodes)
     mappings = read_mappings(api)
@@ -243,7 +243,7 @@ def read_pci(api: Pve, *, nodes: t.Sequence[str] = (), gpus_only: bool = True) -
         if card.is_gpu or not gpus_only
     ]
     return {
-        "cards": cards,
+        "devices": cards,
         "nodes": [{key: node[key] for key in ("node", "status", "error")} for node in chosen],
         "unreachable": [node["node"] for node in chosen if node["error"] is not None],
         "mappings": mappings_plain(mappings),
@@ -321,7 +321,7 @@ def _holder(
         "running": guest.running,
         "key": device.key,
         "mapping": mapping,
-        # A mapping with several cards of a node gives the VM any of them.
+        # A mapping with several GPUs of a node gives the VM any of them.
         "certain": mapping is None or names[mapping] == 1,
         "now": guest.running and device.now is not None,
         "later": device.later is not None,

@@ -123,7 +123,7 @@ class _Plan:
 
 
 def ensure_vm(api: Pve, wanted: Definition, options: VmOptions) -> t.Dict[str, t.Any]:
-    """Make it so, or in check mode say what would be done. PveError where it can not be; what was done then stays done."""
+    """Make it so, or in check mode say what would be done. PveError where it cannot be; what was done then stays done."""
     api.hide(wanted.cipassword)
     return _Run(api, wanted, options).run()
 
@@ -301,7 +301,7 @@ class _Run:
         mark = seen.mark
         return mark is not None and (not self.wanted.name or mark.vm == self.wanted.name)
 
-    def _refuse_foreign(self, seen: _Seen) -> None:
+    def _refuse_external(self, seen: _Seen) -> None:
         mark = seen.mark
         name = seen.config.get("name") or "without name"
         if mark is None:
@@ -331,7 +331,7 @@ class _Run:
                 }
             )
             return plan
-        self._refuse_foreign(seen)
+        self._refuse_external(seen)
         if seen.config.get("template"):
             raise PveError(f"{self.title} is a template now. Remove it or choose another vmid")
         if seen.node != self.wanted.node:
@@ -395,7 +395,7 @@ class _Run:
         plan = _Plan()
         if seen is None:
             return plan
-        self._refuse_foreign(seen)
+        self._refuse_external(seen)
         if seen.running and not self.options.allow_stop:
             raise PveError(f"{self.title} runs and has to be stopped before it is removed. Stop it, or set allow_stop")
         plan.before = {key: shown(key, str(value)) for key, value in sorted(seen.config.items())}
@@ -520,7 +520,7 @@ class _Run:
             "actions": first.told,
             "pending": waiting,
             "restart_needed": restart,
-            "foreign_additions": last.changes.foreign if not self.options.strict or self.options.check_mode else [],
+            "external_additions": last.changes.external if not self.options.strict or self.options.check_mode else [],
             "attention": last.changes.attention,
             "diff": {"before": first.before, "after": first.after},
             "warnings": list(dict.fromkeys(self.warnings)),

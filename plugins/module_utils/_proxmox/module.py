@@ -56,7 +56,7 @@ def make_module(argument_spec: t.Dict[str, t.Any], **more: t.Any) -> AnsibleModu
 
 
 def make_client(module: AnsibleModule) -> Pve:
-    """The client; in check mode one that can not change anything."""
+    """The client; in check mode one that cannot change anything."""
     params = module.params
     return Pve(
         Settings(

@@ -22,7 +22,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm impo
 
 MAPPINGS = "/cluster/mapping/pci"
 
-# Display controllers and accelerators. The display of a management controller is no card that anybody wants.
+# Display controllers and accelerators. The display of a management controller is no GPU that anybody wants.
 _GPU_CLASSES = ("03", "12")
 _BMC_VENDORS = frozenset(("1a03", "102b"))
 _ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?\Z")
@@ -48,7 +48,7 @@ class Card:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is a graphics card or an accelerator."""
+        """Whether it is a GPU or an accelerator."""
         return self.pci_class.startswith(_GPU_CLASSES) and self.pci_id.split(":")[0] not in _BMC_VENDORS
 
 
@@ -99,7 +99,7 @@ def _name(value: t.Any) -> t.Optional[str]:
 
 
 def read_cards(api: Pve, node: str) -> t.List[Card]:
-    """All devices of a node: bridges and the like too, because they can share an IOMMU group with a card."""
+    """All devices of a node: bridges and the like too, because they can share an IOMMU group with a GPU."""
     return cards_from_answer(node, api.get(join("nodes", node, "hardware", "pci"), **{"pci-class-blacklist": ""}))
 
 
@@ -441,7 +441,7 @@ def _mapping_outcome(
 def _refuse_wrong_entries(
     api: Pve, wanted: MappingWanted, hardware: t.Optional[t.Mapping[str, t.Sequence[Card]]]
 ) -> t.List[str]:
-    """Compare with the hardware; what can not be read is a warning."""
+    """Compare with the hardware; what cannot be read is a warning."""
     warnings: t.List[str] = []
     problems: t.List[str] = []
     for node in sorted({entry.node for entry in wanted.entries}):
@@ -464,7 +464,7 @@ def _refuse_wrong_entries(
 
 
 def _refuse_used(api: Pve, wanted: MappingWanted, texts: t.Sequence[str], after: t.Sequence[str]) -> None:
-    """No VM may lose its card: PVE itself would only notice when the VM starts."""
+    """No VM may lose its GPU: PVE itself would only notice when the VM starts."""
     before_nodes = {entry_from_text(text).get("node", "") for text in texts}
     losing = before_nodes - {entry_from_text(text).get("node", "") for text in after}
     if not losing:

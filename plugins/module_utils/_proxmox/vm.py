@@ -179,7 +179,7 @@ class Source:
 
 @dataclass(frozen=True)
 class MappingCheck:
-    """A mapping that a VM needs, with the card that it has to be."""
+    """A mapping that a VM needs, with the GPU that it has to be."""
 
     id: str
     node: t.Optional[str] = None
@@ -405,7 +405,7 @@ def _parts(key: str, text: str) -> t.Dict[str, str]:
 
 
 def _net(text: str) -> t.Tuple[t.Dict[str, str], t.Optional[str]]:
-    """The parts of a network card and its MAC address apart, because PVE makes one where none is said."""
+    """The parts of a network GPU and its MAC address apart, because PVE makes one where none is said."""
     parts = parse_properties(text, "model")
     mac = parts.pop("macaddr", None)
     for model in sorted(_NET_MODELS & set(parts)):
@@ -419,7 +419,7 @@ def _net(text: str) -> t.Tuple[t.Dict[str, str], t.Optional[str]]:
 
 
 def comparable(key: str, text: t.Any) -> t.Any:
-    """A value in the form that is compared; for everything but drives, network cards and descriptions."""
+    """A value in the form that is compared; for everything but drives, network GPUs and descriptions."""
     shown = value_text(key, text)
     kind = family(key)
     if key == "tags":
@@ -519,7 +519,7 @@ class Changes:
     resize: t.Dict[str, str] = field(default_factory=dict)
     before: t.Dict[str, t.Any] = field(default_factory=dict)
     after: t.Dict[str, t.Any] = field(default_factory=dict)
-    foreign: t.List[t.Dict[str, str]] = field(default_factory=list)
+    external: t.List[t.Dict[str, str]] = field(default_factory=list)
     attention: t.List[t.Dict[str, str]] = field(default_factory=list)
 
     @property
@@ -639,7 +639,7 @@ def _compare_drive(changes: Changes, key: str, text: str, before: t.Optional[str
         if key in _FIXED_DRIVES:
             _attend(
                 changes, "drive_fixed", key, f"It is {before}, the definition says {text}",
-                "PVE can not change this afterwards. Remove the drive in PVE and run again, or change the definition",
+                "PVE cannot change this afterwards. Remove the drive in PVE and run again, or change the definition",
             )  # fmt: skip
         else:
             kept = {name: have.parts[name] for name in _KEPT_PARTS if name in have.parts}
@@ -689,7 +689,7 @@ def _compare_additions(
         if key in owned and _OWNED.match(key):
             changes.change(key, have[key], None)
         elif _ADDITIONS.match(key) and (family(key) == "hostpci" or key not in inherited):
-            changes.foreign.append({"key": key, "value": have[key]})
+            changes.external.append({"key": key, "value": have[key]})
             if strict:
                 changes.change(key, have[key], None)
 
@@ -713,7 +713,7 @@ def _compare_tags(
     want = _tags(text or "") | {TAG}
     have = _tags(before or "")
     extra = {tag for tag in have - want if f"tags={tag}" not in inherited}
-    changes.foreign.extend({"key": "tags", "value": tag} for tag in sorted(extra))
+    changes.external.extend({"key": "tags", "value": tag} for tag in sorted(extra))
     if want - have or (extra and strict):
         changes.change("tags", before, ";".join(sorted(want | have - extra if strict else want | have)))
 
@@ -794,7 +794,7 @@ def clone_values(wanted: Definition, template_node: str) -> t.Dict[str, t.Any]:
 
 
 def start_limit(config: t.Mapping[str, t.Any]) -> float:
-    """How many seconds PVE itself gives a VM to start: its memory is pinned and cleared first when cards are passed through."""
+    """How many seconds PVE itself gives a VM to start: its memory is pinned and cleared first when GPUs are passed through."""
     memory = parse_properties(str(config.get("memory", "512")), "current").get("current", "512")
     gib = float(memory) / 1024 if re.match(r"\d+(?:\.\d+)?\Z", memory) else 0.0
     limit = max(30.0, gib)

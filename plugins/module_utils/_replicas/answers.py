@@ -7,7 +7,7 @@
 
 """What engines say of themselves: their metrics and their lists of models, read from whatever came back.
 
-Nothing here trusts an answer: numbers are finite and not negative, names are short and on one line, and what can not be
+Nothing here trusts an answer: numbers are finite and not negative, names are short and on one line, and what cannot be
 read is not known.
 """
 

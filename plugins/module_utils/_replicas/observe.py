@@ -64,8 +64,8 @@ _ENGINE_PATHS: t.Mapping[str, t.Mapping[str, t.Optional[str]]] = {
 TROUBLE: t.Mapping[str, t.Tuple[bool, str]] = {
     "connection_refused": (True, "nothing answers at its port"),
     "connect_timeout": (True, "its machine did not accept a connection in time"),
-    "dns_failure": (True, "its name can not be resolved"),
-    "unreachable": (True, "its machine can not be reached"),
+    "dns_failure": (True, "its name cannot be resolved"),
+    "unreachable": (True, "its machine cannot be reached"),
     "connection_lost": (True, "the connection broke"),
     "timeout": (True, "it did not answer in time"),
     "loading": (True, "it is loading"),
@@ -100,7 +100,7 @@ class Asking:
 
 
 def find_asking_errors(options: t.Mapping[str, t.Any]) -> t.List[str]:
-    """One sentence for each option that can not be used; none of them repeats a key."""
+    """One sentence for each option that cannot be used; none of them repeats a key."""
     return list(_asking_errors(options))
 
 
@@ -117,7 +117,7 @@ def _asking_errors(options: t.Mapping[str, t.Any]) -> t.Iterator[str]:
 
 
 def find_slot_errors(slots: t.Any) -> t.List[str]:
-    """One sentence for each thing in slots that can not be asked about."""
+    """One sentence for each thing in slots that cannot be asked about."""
     if not isinstance(slots, list):
         return ["slots: a list of slot documents is needed."]
     errors: t.List[str] = []

@@ -125,7 +125,7 @@ class Listing:
 class Weights:
     """One model found in a listing.
 
-    ``parts`` is None where it can not be known how many files there should be; ``files`` are the finished ones, by their
+    ``parts`` is None where it cannot be known how many files there should be; ``files`` are the finished ones, by their
     names in the model's directory.
     """
 

@@ -132,7 +132,7 @@ def cache_tokens(model: Model, profile: Profile) -> int | None:
 
 
 def changes_memory(profile: Profile) -> bool:
-    """Return whether the arguments change how much of a card the engine takes, or how much a token takes of it."""
+    """Return whether the arguments change how much of a GPU the engine takes, or how much a token takes of it."""
     return any(_option(word) in _MEMORY for word in profile.args)
 
 

@@ -259,7 +259,7 @@ class _TooManyError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Entry:
-    """One entry while it is checked: it collects problems and remembers which keys can not be relied on."""
+    """One entry while it is checked: it collects problems and remembers which keys cannot be relied on."""
 
     section: str
     index: int | None
@@ -555,7 +555,7 @@ def _read_profile(entry: Entry, keys: Keys, raw: t.Any) -> Profile:
         message = f"gpus_per_node {per_node} x nodes {nodes} is {per_node * nodes}, but tp x pp is {total}"
         entry.error("arithmetic", (*keys, "gpus_per_node"), message, _per_node_remedy(total, nodes))
     elif total % nodes:
-        message = f"tp x pp is {total}, which {nodes} nodes can not share evenly"
+        message = f"tp x pp is {total}, which {nodes} nodes cannot share evenly"
         entry.error("arithmetic", (*keys, "nodes"), message, _per_node_remedy(total, nodes))
     else:
         values["gpus_per_node"] = total // nodes
@@ -570,16 +570,16 @@ def _per_node_remedy(total: int, nodes: int) -> str:
 
 def _check_cpu_profile(entry: Entry, keys: Keys, values: Mapping[str, t.Any]) -> None:
     if values.get("gpus_per_node"):
-        message = "gpus_per_node asks for cards, but there is no gpu_class"
+        message = "gpus_per_node asks for GPUs, but there is no gpu_class"
         entry.error(
             "contradiction", (*keys, "gpus_per_node"), message, "name the gpu_class, or leave gpus_per_node out"
         )
     for key in ("tp", "pp"):
         if values.get(key, 1) > 1:
-            message = f"{key} {values[key]} splits the model over cards, but there is no gpu_class"
+            message = f"{key} {values[key]} splits the model over GPUs, but there is no gpu_class"
             entry.error("contradiction", (*keys, key), message, f"name the gpu_class, or leave {key} out for the CPU")
     if values.get("nodes", 1) > 1:
-        message = f"a profile for the CPU can not span {values['nodes']} nodes"
+        message = f"a profile for the CPU cannot span {values['nodes']} nodes"
         entry.error("contradiction", (*keys, "nodes"), message, "name the gpu_class, or leave nodes out")
 
 

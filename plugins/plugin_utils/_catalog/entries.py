@@ -95,7 +95,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a role asks of a card and of the node around it."""
+    """What a role asks of a GPU and of the node around it."""
 
     engine: str
     min_vram_gb: float | None = None
@@ -141,7 +141,7 @@ class CapWindow:
 class Engine:
     """What the engine table knows of a serving engine: what it runs on and how it is started and asked.
 
-    ``split`` says how one replica spreads over cards: by attention ``heads``, by ``layers``, or not at all (``none``).
+    ``split`` says how one replica spreads over GPUs: by attention ``heads``, by ``layers``, or not at all (``none``).
     ``gaps`` are capabilities between the floor and the ceiling that it has no build for. ``quantizations`` narrow the
     window for weights of that kind.
     """
@@ -181,7 +181,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuClass:
-    """A class of cards; ``memory_gb`` lists its nominal sizes, ``memory_mib`` is what its tool prints."""
+    """A class of GPUs; ``memory_gb`` lists its nominal sizes, ``memory_mib`` is what its tool prints."""
 
     name: str
     names: tuple[str, ...] = ()

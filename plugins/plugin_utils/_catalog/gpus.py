@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""Which classes of cards are known: the shipped table, and what a catalog describes beside it."""
+"""Which classes of GPUs are known: the shipped table, and what a catalog describes beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# Error correction takes a sixteenth of a card whose printed size nobody noted.
+# Error correction takes a sixteenth of a GPU whose printed size nobody noted.
 _LEAST_SHARE = 0.9375
 
 
@@ -45,7 +45,7 @@ def gpu_table(gpus: Iterable[GpuClass]) -> dict[str, GpuClass]:
 
 
 def most_mib(card: GpuClass) -> float | None:
-    """Return the memory that the largest card of a class has at least, in MiB; None where nothing is known."""
+    """Return the memory that the largest GPU of a class has at least, in MiB; None where nothing is known."""
     if card.memory_mib is not None:
         return card.memory_mib
     return max(card.memory_gb) * 1024 * _LEAST_SHARE if card.memory_gb else None

@@ -238,17 +238,17 @@ def _os_error(exc: OSError | ValueError, what: str) -> tuple[str, str]:
         errno.ENOENT: (f"there is no such {what}", "check the path"),
         errno.ELOOP: ("the links lead in a loop", "point the link at a real file"),
         errno.EACCES: (
-            f"this {what} can not be read: permission denied",
+            f"this {what} cannot be read: permission denied",
             "make it readable for the user who runs this",
         ),
-        errno.EPERM: (f"this {what} can not be read: permission denied", "make it readable for the user who runs this"),
+        errno.EPERM: (f"this {what} cannot be read: permission denied", "make it readable for the user who runs this"),
         errno.EISDIR: ("this is a directory, not a file", "put a file of this name in its place"),
         errno.ENAMETOOLONG: ("the path is too long", "check the path"),
     }
     if isinstance(exc, ValueError):
         return "this is no path", "check the path"
     text = exc.strerror or type(exc).__name__
-    return known.get(code or 0, (f"this {what} can not be read: {text}", "check the path and the file system"))
+    return known.get(code or 0, (f"this {what} cannot be read: {text}", "check the path and the file system"))
 
 
 def _read_text(file: str) -> tuple[str | None, Problem | None]:
@@ -436,7 +436,7 @@ class _Document:
     def _syntax_error(self, exc: yaml.YAMLError, text: str) -> None:
         self.broken = True
         mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
-        detail = getattr(exc, "problem", None) or getattr(exc, "reason", None) or "it can not be read"
+        detail = getattr(exc, "problem", None) or getattr(exc, "reason", None) or "it cannot be read"
         where: dict[str, int] = {}
         if mark is not None:
             where = {"line": mark.line + 1, "column": mark.column + 1}

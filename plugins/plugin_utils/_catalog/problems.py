@@ -77,7 +77,7 @@ class Problem:
 
 
 class CatalogError(Exception):
-    """A catalog that can not be used, with every problem that was found."""
+    """A catalog that cannot be used, with every problem that was found."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

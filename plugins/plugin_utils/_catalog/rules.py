@@ -51,7 +51,7 @@ Named = t.Mapping[str, "tuple[Entry, Model]"]
 
 
 class Rules(t.NamedTuple):
-    """What the rules look things up in; ``complete`` says that no model is missing because its file can not be read."""
+    """What the rules look things up in; ``complete`` says that no model is missing because its file cannot be read."""
 
     engines: Mapping[str, Engine]
     gpus: Mapping[str, GpuClass]
@@ -63,7 +63,7 @@ class Rules(t.NamedTuple):
 
 
 def classes_of(nodes: Iterable[t.Any]) -> frozenset[str]:
-    """Return the classes of the cards that these node profiles tell."""
+    """Return the classes of the GPUs that these node profiles tell."""
     found: set[str] = set()
     for node in nodes:
         cards = node.get("gpus") if isinstance(node, dict) else None
@@ -137,7 +137,7 @@ def _check_model(entry: Entry, model: Model, rules: Rules) -> None:
     heads = model.memory.attention_heads if model.memory else None
     kv_heads = model.memory.kv_heads if model.memory else None
     if heads and kv_heads and heads % kv_heads and entry.good(("memory",)):
-        message = f"{heads} attention heads can not share {kv_heads} key/value heads evenly"
+        message = f"{heads} attention heads cannot share {kv_heads} key/value heads evenly"
         entry.error("arithmetic", ("memory", "kv_heads"), message, f"one of {_divisors(heads)}")
     if model.profiles and not model.source and entry.good(("source",)):
         message = "a model with profiles needs a source"
@@ -188,7 +188,7 @@ def _check_profile(entry: Entry, keys: Keys, model: Model, profile: Profile, *, 
     if profile.gpu_class is None:
         if not engine.cpu and entry.good((*keys, "gpu_class")):
             able = ", ".join(name for name, other in rules.engines.items() if other.cpu)
-            message = f"{engine.name} needs a card, but the profile names no gpu_class"
+            message = f"{engine.name} needs a GPU, but the profile names no gpu_class"
             entry.error("incomplete", (*keys, "gpu_class"), message, f"name the gpu_class, or use one of {able}")
     else:
         _check_split(entry, keys, model, profile, engine)
@@ -199,10 +199,10 @@ def _check_profile(entry: Entry, keys: Keys, model: Model, profile: Profile, *, 
 
 
 def _check_split(entry: Entry, keys: Keys, model: Model, profile: Profile, engine: Engine) -> None:
-    """Report a replica that the engine can not spread over that many cards."""
+    """Report a replica that the engine cannot spread over that many GPUs."""
     for key in ("tp", "pp"):
         if engine.split == "none" and getattr(profile, key) > 1 and entry.good((*keys, key)):
-            message = f"{engine.name} can not spread one model over several cards, but {key} is {getattr(profile, key)}"
+            message = f"{engine.name} cannot spread one model over several GPUs, but {key} is {getattr(profile, key)}"
             entry.error("cannot_run", (*keys, key), message, f"leave {key} out; scaling.min gives more copies")
     heads = model.memory.attention_heads if model.memory else None
     if heads and engine.split == "heads" and heads % profile.tp and entry.good((*keys, "tp"), ("memory",)):
@@ -215,20 +215,20 @@ def _check_split(entry: Entry, keys: Keys, model: Model, profile: Profile, engin
 
 
 def _check_card(entry: Entry, keys: Keys, model: Model, profile: Profile, *, engine: Engine, rules: Rules) -> None:
-    """Report a class of cards that engine, capability or memory rule out, where the class is known."""
+    """Report a class of GPUs that engine, capability or memory rule out, where the class is known."""
     at = (*keys, "gpu_class")
     card = _card(entry, at, profile.gpu_class, rules)
     if card is None or not entry.good(at):
         return
     if card.vendor not in engine.vendors:
-        message = f"{engine.name} does not run on cards of {card.vendor}, and {card.name} is one"
+        message = f"{engine.name} does not run on GPUs of {card.vendor}, and {card.name} is one"
         entry.error("cannot_run", at, message, f"it runs on {', '.join(engine.vendors)}")
         return
     cap = card.compute_cap
     if cap:
         if model.min_cc and cap < model.min_cc and entry.good(("min_cc",)):
             message = f"{card.name} has compute capability {format_cap(cap)}, below min_cc {format_cap(model.min_cc)}"
-            entry.error("cannot_run", at, message, "name a newer class of cards, or lower min_cc of the model")
+            entry.error("cannot_run", at, message, "name a newer class of GPUs, or lower min_cc of the model")
         elif not engine.runs_on(cap, model.quantization) and entry.good(("quantization",)):
             kind = f" with {model.quantization} weights" if model.quantization else ""
             message = f"{engine.name}{kind} does not run on {card.name} (compute capability {format_cap(cap)})"
@@ -236,8 +236,8 @@ def _check_card(entry: Entry, keys: Keys, model: Model, profile: Profile, *, eng
     largest = max(card.memory_gb, default=None)
     share = -(-model.vram_gb // (profile.tp * profile.pp)) if model.vram_gb else None
     if share and largest and share > largest and entry.good(("vram_gb",), (*keys, "tp"), (*keys, "pp")):
-        message = f"{share:g} GB per card is more than {card.name} has ({largest:g} GB)"
-        entry.error("cannot_run", at, message, "a larger class of cards, or a larger tp")
+        message = f"{share:g} GB per GPU is more than {card.name} has ({largest:g} GB)"
+        entry.error("cannot_run", at, message, "a larger class of GPUs, or a larger tp")
     elif entry.good(("memory",), (*keys, "tp"), (*keys, "pp"), (*keys, "args")) and not changes_memory(profile):
         _check_memory(entry, keys, model, profile, engine=engine, card=card)
 
@@ -250,12 +250,12 @@ def _card(entry: Entry, keys: Keys, name: str | None, rules: Rules) -> GpuClass 
     if card is None and name not in rules.seen:
         meant = nearest(name, rules.gpus)
         remedy = f"did you mean {meant}?" if meant else "describe it in gpus.yaml, or name one that the table has"
-        entry.warn("unknown_class", keys, f"nothing is known of cards of class {shown(name)}", remedy)
+        entry.warn("unknown_class", keys, f"nothing is known of GPUs of class {shown(name)}", remedy)
     return card
 
 
 def _check_memory(entry: Entry, keys: Keys, model: Model, profile: Profile, *, engine: Engine, card: GpuClass) -> None:
-    """Report a context that weights and overhead leave no room for on a card of this class."""
+    """Report a context that weights and overhead leave no room for on a GPU of this class."""
     tokens, mib = cache_tokens(model, profile), most_mib(card)
     if not tokens or not mib or model.memory is None or model.memory.weights_gib is None:
         return
@@ -272,10 +272,10 @@ def _check_memory(entry: Entry, keys: Keys, model: Model, profile: Profile, *, e
     )
     if need(tokens) <= have:
         return
-    wanted = f"{need(tokens):.1f} GiB a card with a context of {tokens}"
+    wanted = f"{need(tokens):.1f} GiB a GPU with a context of {tokens}"
     message = f"{model.name} needs {wanted}, but {engine.name} may use {max(0.0, have):.1f} GiB of {card.name}"
     most = bisect.bisect_right(range(tokens), have, key=need) - 1 if need(0) <= have else 0
-    remedy = "a larger class of cards, or a larger tp"
+    remedy = "a larger class of GPUs, or a larger tp"
     if most >= LEAST_CONTEXT:
         remedy = f"the largest context here is {most // 256 * 256}; or {remedy}"
     entry.error("cannot_run", (*keys, "gpu_class"), message, remedy)
@@ -385,9 +385,7 @@ def _check_fallbacks(models: Sequence[tuple[Entry, Model]], names: Named, rules:
                     message = f"fallback {shown(name)} of {model.name} is no model"
                     entry.error("unknown_reference", keys, message, suggest(name, names))
             elif target[1].kind != model.kind and entry.good(("kind",)) and target[0].good(("kind",)):
-                message = (
-                    f"a model of kind {model.kind} can not fall back to {target[1].name}, of kind {target[1].kind}"
-                )
+                message = f"a model of kind {model.kind} cannot fall back to {target[1].name}, of kind {target[1].kind}"
                 entry.error("contradiction", keys, message, "name a model of the same kind")
             else:
                 edges.append((target[1].name, index))
@@ -441,18 +439,18 @@ def _check_needs(entry: Entry, role: Role, rules: Rules) -> None:
     if not needs.gpu:
         for key in ("min_vram_gb", "min_cc", "max_cc", "gpu_class", "vendor"):
             if getattr(needs, key) is not None and entry.good(("needs", "gpu")):
-                message = f"{key} asks for a card, but gpu: false asks for none"
+                message = f"{key} asks for a GPU, but gpu: false asks for none"
                 entry.error("contradiction", ("needs", key), message, f"remove {key}, or gpu: false")
         if engine and not engine.cpu and entry.good(("needs", "gpu")):
-            message = f"{engine.name} can not run without a card"
+            message = f"{engine.name} cannot run without a GPU"
             able = ", ".join(name for name, other in rules.engines.items() if other.cpu)
             entry.error("cannot_run", ("needs", "gpu"), message, f"one of {able}, or remove gpu: false")
     elif engine and not engine.cpu and role.cpu_fallback and entry.good(("cpu_fallback",)):
         able = ", ".join(name for name, other in rules.engines.items() if other.cpu)
-        message = f"{engine.name} can not run without a card, so there is nothing to fall back to"
+        message = f"{engine.name} cannot run without a GPU, so there is nothing to fall back to"
         entry.error("cannot_run", ("cpu_fallback",), message, f"remove cpu_fallback, or use one of {able}")
     if needs.gpu_nodes and needs.gpu and not role.cpu_fallback and entry.good(("needs", "gpu_nodes")):
-        message = "gpu_nodes admits nodes with cards for work on the CPU, but this role asks for a card"
+        message = "gpu_nodes admits nodes with GPUs for work on the CPU, but this role asks for a GPU"
         entry.error(
             "contradiction", ("needs", "gpu_nodes"), message, "remove it, or add gpu: false or cpu_fallback: true"
         )
@@ -462,7 +460,7 @@ def _check_needs(entry: Entry, role: Role, rules: Rules) -> None:
         and needs.min_cc > needs.max_cc
         and entry.good(("needs", "min_cc"), ("needs", "max_cc"))
     ):
-        message = f"max_cc {format_cap(needs.max_cc)} is below min_cc {format_cap(needs.min_cc)}: no card has both"
+        message = f"max_cc {format_cap(needs.max_cc)} is below min_cc {format_cap(needs.min_cc)}: no GPU has both"
         entry.error("contradiction", ("needs", "max_cc"), message, "raise max_cc or lower min_cc")
     if engine and entry.good(("needs",)):
         _check_needs_engine(entry, role, engine, rules)
@@ -491,7 +489,7 @@ def _check_needs_engine(entry: Entry, role: Role, engine: Engine, rules: Rules) 
         message = f"{engine.name} does not serve models of kind {needs.kind}"
         entry.error("cannot_run", ("needs", "kind"), message, f"it serves {', '.join(engine.kinds)}")
     if needs.vendor and needs.vendor not in engine.vendors:
-        message = f"{engine.name} does not run on cards of {needs.vendor}"
+        message = f"{engine.name} does not run on GPUs of {needs.vendor}"
         entry.error("cannot_run", ("needs", "vendor"), message, f"it runs on {', '.join(engine.vendors)}")
     if needs.max_cc and engine.min_cc and needs.max_cc < engine.min_cc:
         least = f"{format_cap(engine.min_cc)}, the least that {engine.name} runs on"
@@ -507,7 +505,7 @@ def _check_needs_engine(entry: Entry, role: Role, engine: Engine, rules: Rules) 
         return
     cap = card.compute_cap
     if needs.vendor and card.vendor != needs.vendor:
-        message = f"{card.name} is a card of {card.vendor}, but vendor is {needs.vendor}"
+        message = f"{card.name} is a GPU of {card.vendor}, but vendor is {needs.vendor}"
         entry.error("contradiction", at, message, "remove one of the two")
     elif card.vendor not in engine.vendors or (cap and not engine.runs_on(cap)):
         message = f"{engine.name} does not run on {card.name}"
@@ -515,7 +513,7 @@ def _check_needs_engine(entry: Entry, role: Role, engine: Engine, rules: Rules) 
             "cannot_run",
             at,
             message,
-            f"it runs on {', '.join(engine.vendors)} cards, {_window_text(engine, None) or 'of any age'}",
+            f"it runs on {', '.join(engine.vendors)} GPUs, {_window_text(engine, None) or 'of any age'}",
         )
     elif cap and ((needs.min_cc and cap < needs.min_cc) or (needs.max_cc and cap > needs.max_cc)):
         message = f"{card.name} has compute capability {format_cap(cap)}, outside min_cc and max_cc"
@@ -527,7 +525,7 @@ def _check_needs_engine(entry: Entry, role: Role, engine: Engine, rules: Rules) 
 
 
 def _resolve_slots(entry: Entry, role: Role, names: Named, rules: Rules) -> Role:
-    """Return the role with its slots' models by name; report those that do not exist or can not be served there."""
+    """Return the role with its slots' models by name; report those that do not exist or cannot be served there."""
     slots = []
     for index, slot in enumerate(role.slots):
         found = names.get(slot.model) if slot.model else None
@@ -566,7 +564,7 @@ def _check_slot(entry: Entry, keys: Keys, role: Role, found: tuple[Entry, Model]
 
 
 def _check_groups(roles: Sequence[tuple[Entry, Role]]) -> None:
-    """Report roles that are to share a card and ask for things that no card can have together."""
+    """Report roles that are to share a GPU and ask for things that no GPU can have together."""
     groups: dict[str, list[tuple[Entry, Role]]] = {}
     for entry, role in roles:
         if role.colocate and entry.good(("needs",), ("colocate",)):
@@ -580,7 +578,7 @@ def _check_groups(roles: Sequence[tuple[Entry, Role]]) -> None:
             for other, earlier in members[:position]:
                 if clash := _clash(role, earlier):
                     keys, message = clash
-                    message = f"{message}, but {earlier.name} ({other.where()}) is to share its card"
+                    message = f"{message}, but {earlier.name} ({other.where()}) is to share its GPU"
                     entry.error("contradiction", keys, message, "make them agree, or leave the group")
                     break
 
@@ -589,7 +587,7 @@ def _clash(role: Role, other: Role) -> tuple[Keys, str] | None:
     """Return the first need of a role that contradicts another that shares its machine."""
     mine, theirs = role.needs, other.needs
     if mine.gpu != theirs.gpu:
-        return ("needs", "gpu"), f"{role.name} {'needs a card' if mine.gpu else 'needs no card'}"
+        return ("needs", "gpu"), f"{role.name} {'needs a GPU' if mine.gpu else 'needs no GPU'}"
     for key in ("gpu_class", "vendor", "node"):
         left, right = getattr(mine, key), getattr(theirs, key)
         if left and right and left != right:
@@ -597,7 +595,7 @@ def _clash(role: Role, other: Role) -> tuple[Keys, str] | None:
     for low, high in ((mine.min_cc, theirs.max_cc), (theirs.min_cc, mine.max_cc)):
         if low and high and low > high:
             key = "min_cc" if low is mine.min_cc else "max_cc"
-            return ("needs", key), f"no card has at least {format_cap(low)} and at most {format_cap(high)}"
+            return ("needs", key), f"no GPU has at least {format_cap(low)} and at most {format_cap(high)}"
     for label, value in mine.node_selector.items():
         if theirs.node_selector.get(label, value) != value:
             return ("needs", "node_selector", label), f"{label} is {value}, not {theirs.node_selector[label]}"

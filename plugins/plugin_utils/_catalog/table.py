@@ -37,7 +37,7 @@ def format_catalog(catalog: Catalog, nodes: Sequence[t.Any] = ()) -> str:
         header = ["model", "kind", "GB", "min cc", "engines", "context", "serving", "min", "max"]
         rows = [_model_row(model) for model in catalog.models]
         if where:
-            header.append("fits a card of")
+            header.append("fits a GPU of")
             rows = [[*row, _some(where.models[row[0]])] for row in rows]
         blocks.append(["Models", *format_columns(header, rows)])
     pairs = [(model, profile) for model in catalog.models for profile in model.profiles]
@@ -96,7 +96,7 @@ def _role_row(role: Role) -> list[t.Any]:
 
 def _needs_text(role: Role) -> str:
     needs = role.needs
-    parts = ["no card" if not needs.gpu else needs.gpu_class or "a card"]
+    parts = ["no GPU" if not needs.gpu else needs.gpu_class or "a GPU"]
     if needs.vendor:
         parts.append(f"of {needs.vendor}")
     if needs.min_vram_gb is not None:
@@ -110,7 +110,7 @@ def _needs_text(role: Role) -> str:
     if needs.node:
         parts.append(f"on {needs.node}")
     parts += [f"{label}={value}" for label, value in needs.node_selector.items()]
-    return ", ".join(parts) + (", else no card" if role.cpu_fallback else "")
+    return ", ".join(parts) + (", else no GPU" if role.cpu_fallback else "")
 
 
 def _some(names: Sequence[str]) -> str | None:

@@ -176,7 +176,7 @@ def read_argument(value: t.Any) -> str:
     word = str(value)
     if "\n" in word or "\0" in word or len(word) > MAX_TEXT:
         raise WrongValueError(
-            f"{shown(word)} can not stand on a command line", "one short line without control characters"
+            f"{shown(word)} cannot stand on a command line", "one short line without control characters"
         )
     if word.startswith("-") and re.match(r"--?[\w-]+\s", word):
         option, rest = word.split(None, 1)

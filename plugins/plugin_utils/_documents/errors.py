@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The error of all that can not be used, with everything that is wrong at once."""
+"""The error of all that cannot be used, with everything that is wrong at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if t.TYPE_CHECKING:
 
 
 class InputError(ValueError):
-    """What something is made from can not be used; ``errors`` has one text for each thing that is wrong."""
+    """What something is made from cannot be used; ``errors`` has one text for each thing that is wrong."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         super().__init__("\n".join(errors))

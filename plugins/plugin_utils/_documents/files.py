@@ -40,7 +40,7 @@ def read_text(path: Path) -> str | None:
 def write_text(path: Path, text: str) -> None:
     """Put a text in place at once: a reader sees the old file or the new one.
 
-    :raises OSError: when it can not be written; the old file is then untouched
+    :raises OSError: when it cannot be written; the old file is then untouched
     """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
     try:
@@ -64,7 +64,7 @@ class FileChange:
     def write(self) -> None:
         """Put it in place, with its directory.
 
-        :raises OSError: when it can not be written
+        :raises OSError: when it cannot be written
         """
         if self.after is None:
             self.path.unlink(missing_ok=True)

@@ -26,4 +26,4 @@ def to_plain(value: t.Any, name: str) -> t.Any:
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as exc:
-        raise TypeError(f"{name}: can not be used as data ({exc})") from exc
+        raise TypeError(f"{name}: cannot be used as data ({exc})") from exc

@@ -7,8 +7,8 @@
 
 """Node profiles as planning sees them: one pass over plain profiles, with every error of the input in one go.
 
-Cards that are alike share one ``Shape``, and the cards of one node that are alike share one ``Cell``. Everything after
-this file works on shapes and cells; a single card is looked at again only when it is taken.
+GPUs that are alike share one ``Shape``, and the GPUs of one node that are alike share one ``Cell``. Everything after
+this file works on shapes and cells; a single GPU is looked at again only when it is taken.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ Number = int | float
 READY, CORDONED, DRAINING, UNREACHABLE = "ready", "cordoned", "draining", "unreachable"
 NODE_STATES = (READY, CORDONED, DRAINING, UNREACHABLE)
 
-# What is wrong with a card as it stands, in bits: a card may be broken and held by somebody else at the same time.
-UNHEALTHY, IOMMU, FOREIGN, PAIRED, HEALTH_UNKNOWN = 1, 2, 4, 8, 16
-# Beside FOREIGN: it is a process of the node itself that has it.
+# What is wrong with a GPU as it stands, in bits: a GPU may be broken and held by somebody else at the same time.
+UNHEALTHY, IOMMU, EXTERNAL, PAIRED, HEALTH_UNKNOWN = 1, 2, 4, 8, 16
+# Beside EXTERNAL: it is a process of the node itself that has it.
 OF_HOST = 32
 
-# What an engine gets to see of a card of which only the nominal size is known: inline ECC costs a sixteenth.
+# What an engine gets to see of a GPU of which only the nominal size is known: inline ECC costs a sixteenth.
 _PRINTED_SHARE = 0.9375
 _DEFAULT_RESERVE_MIB = 2048
 _DEFAULT_RESERVE_SHARE = 0.05
-# What tells cards apart. A collected profile has all of these keys, and reading them at once is what a large fleet needs.
+# What tells GPUs apart. A collected profile has all of these keys, and reading them at once is what a large fleet needs.
 _LOOK_DEFAULTS: tuple[tuple[str, t.Any], ...] = (
     ("gpu_class", None),
     ("name", None),
@@ -71,12 +71,12 @@ _VENDOR_WORDS = (
 
 
 class ProfileError(InputError):
-    """Profiles that can not be planned with; ``errors`` has one sentence for each thing that is wrong."""
+    """Profiles that cannot be planned with; ``errors`` has one sentence for each thing that is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What cards have in common that a need can ask for. ``None`` is unknown."""
+    """What GPUs have in common that a need can ask for. ``None`` is unknown."""
 
     gpu_class: str | None
     memory_gb: Number | None
@@ -87,7 +87,7 @@ class Shape:
     mig: bool
     # Its memory is that of the node.
     unified: bool = field(default=False, repr=False)
-    # It is a part of a card that a virtual machine has, and no machine can be given it again.
+    # It is a part of a GPU that a virtual machine has, and no machine can be given it again.
     virtual: bool = field(default=False, repr=False)
 
     @property
@@ -105,7 +105,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The cards of one node that have the same shape and the same flags, as card numbers in index order."""
+    """The GPUs of one node that have the same shape and the same flags, as GPU numbers in index order."""
 
     node: int
     shape: int
@@ -123,7 +123,7 @@ class WeightsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """All nodes in natural order of their names, and all cards in the order of nodes and indices."""
+    """All nodes in natural order of their names, and all GPUs in the order of nodes and indices."""
 
     names: list[str]
     states: list[str]
@@ -146,7 +146,7 @@ class Fleet:
     card_uuid: list[str | None]
     card_pci: list[str | None]
     pairs: Mapping[int, tuple[int, ...]]
-    # Nodes that have a card without memory of its own.
+    # Nodes that have a GPU without memory of its own.
     pools: frozenset[int]
     holders: Mapping[int, str]
     ours: Mapping[int, str]
@@ -211,7 +211,7 @@ def parse_compute_cap(value: t.Any) -> ComputeCap | None:
 
 
 class _Reader:
-    """Collects what ``Fleet`` holds; kept apart so that the pass over the cards touches local names only."""
+    """Collects what ``Fleet`` holds; kept apart so that the pass over the GPUs touches local names only."""
 
     def __init__(self, errors: list[str]) -> None:
         self.errors = errors
@@ -262,7 +262,7 @@ class _Reader:
         if gpus is None:
             self.card_count.append(None)
         elif not isinstance(gpus, (list, tuple)):
-            self.errors.append(f"{where}: 'gpus' is a list of cards (or null: not known), this is {_kind(gpus)}.")
+            self.errors.append(f"{where}: 'gpus' is a list of GPUs (or null: not known), this is {_kind(gpus)}.")
             self.card_count.append(None)
         else:
             self.card_count.append(len(gpus))
@@ -271,12 +271,12 @@ class _Reader:
         self.node_cells.append((first, len(self.cells)))
 
     def check_identities(self) -> None:
-        """Report what should tell cards apart and is no text; looked at all at once, because it hardly ever is."""
+        """Report what should tell GPUs apart and is no text; looked at all at once, because it hardly ever is."""
         for key, values in (("uuid", self.card_uuid), ("pci address", self.card_pci)):
             if not {type(value) for value in values} <= {str, type(None)}:
                 for card, value in enumerate(values):
                     if value is not None and not isinstance(value, str):
-                        where = f"node {self.names[self.card_node[card]]}, card {self.card_index[card]}"
+                        where = f"node {self.names[self.card_node[card]]}, GPU {self.card_index[card]}"
                         self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
 
     def _number(self, where: str, key: str, value: t.Any) -> Number | None:
@@ -390,7 +390,7 @@ class _Reader:
             reserved = get("reserved_mib")
             if reserved is not None:
                 look = (*look, reserved)
-            # Hardly any card has one of these.
+            # Hardly any GPU has one of these.
             if "unified_memory" in gpu or "vgpu" in gpu:
                 unified = bool(get("unified_memory"))
                 pool = self.memory_mib[-1] if unified else None
@@ -402,13 +402,13 @@ class _Reader:
             except TypeError:
                 found = None
             if found is None:
-                found = self._new_look(f"{where}, card {get('index')}", look)
+                found = self._new_look(f"{where}, GPU {get('index')}", look)
             shape, flags = found
             pci = get("pci")
             address = None
             if pci is not None:
                 if not isinstance(pci, dict):
-                    self.errors.append(f"{where}, card {get('index')}: 'pci' is a dictionary, this is {_kind(pci)}.")
+                    self.errors.append(f"{where}, GPU {get('index')}: 'pci' is a dictionary, this is {_kind(pci)}.")
                 else:
                     address = pci.get("address")
                     peers = pci.get("iommu_peers")
@@ -442,14 +442,14 @@ class _Reader:
             if len(set(indices)) == len(indices):
                 return gpus if indices == sorted(indices) else sorted(gpus, key=lambda gpu: t.cast("int", gpu["index"]))
             twice = sorted({index for index in indices if indices.count(index) > 1})
-            self.errors.append(f"{where}: two cards have the index {', '.join(map(str, twice))}.")
+            self.errors.append(f"{where}: two GPUs have the index {', '.join(map(str, twice))}.")
             return []
         for at, gpu in enumerate(gpus):
             if not isinstance(gpu, dict):
-                self.errors.append(f"{where}, gpus[{at}]: a card is a dictionary, this is {_kind(gpu)}.")
+                self.errors.append(f"{where}, gpus[{at}]: a GPU is a dictionary, this is {_kind(gpu)}.")
             elif not isinstance(gpu.get("index"), int) or isinstance(gpu["index"], bool):
                 self.errors.append(
-                    f"{where}, gpus[{at}]: a card needs 'index', a whole number; this is {gpu.get('index')!r}."
+                    f"{where}, gpus[{at}]: a GPU needs 'index', a whole number; this is {gpu.get('index')!r}."
                 )
         return []
 
@@ -473,7 +473,7 @@ class _Reader:
         except ValueError:
             self.errors.append(f"{where}: compute_cap is written like 8.9, this is {cap!r}.")
             compute_cap = None
-        # A profile written by hand may leave out what the table of cards knows by name.
+        # A profile written by hand may leave out what the table of GPUs knows by name.
         model = find(name=name, memory_mib=_whole(mib), memory_gb=_whole(size_gb)) if name else None
         if compute_cap is None and cap is None and model is not None:
             compute_cap = model.compute_cap
@@ -508,7 +508,7 @@ class _Reader:
     def _peers(self, number: int, address: t.Any, peers: t.Any, gpus: Sequence[dict[str, t.Any]]) -> int:
         """A group is handed over whole: functions of the same slot and bridges go along, anything else does not."""
         if not isinstance(peers, (list, tuple)) or not all(isinstance(peer, dict) for peer in peers):
-            self.errors.append(f"the card at {address}: 'iommu_peers' is a list of dictionaries, this is {peers!r}.")
+            self.errors.append(f"the GPU at {address}: 'iommu_peers' is a list of dictionaries, this is {peers!r}.")
             return 0
         flags = 0
         slot = str(address).rpartition(".")[0]
@@ -538,7 +538,7 @@ class _Reader:
             return 0
         label = holder.get("name") or holder.get("id")
         self.holders[number] = f"{holder.get('kind') or 'somebody'} {label}" if label is not None else "somebody"
-        return FOREIGN | OF_HOST if holder.get("kind") == "host" else FOREIGN
+        return EXTERNAL | OF_HOST if holder.get("kind") == "host" else EXTERNAL
 
     def fleet(self) -> Fleet:
         return Fleet(
@@ -607,7 +607,7 @@ class _Reader:
 
 
 def shape_of_gpu(gpu: Mapping[str, t.Any]) -> Shape:
-    """The shape of a card as a plan describes it."""
+    """The shape of a GPU as a plan describes it."""
     size = gpu.get("memory_gb")
     return Shape(
         gpu_class=gpu.get("gpu_class"),

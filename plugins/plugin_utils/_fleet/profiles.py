@@ -26,7 +26,7 @@ UNREACHABLE = "unreachable"
 
 
 class ProfileFileError(InputError):
-    """Saved profiles that can not be read; ``errors`` has one text for each file, ``profiles`` what could be read."""
+    """Saved profiles that cannot be read; ``errors`` has one text for each file, ``profiles`` what could be read."""
 
     def __init__(self, errors: list[str], profiles: list[dict[str, t.Any]]) -> None:
         super().__init__(errors)
@@ -61,7 +61,7 @@ def load_profiles(directory: Path, names: Iterable[str]) -> list[dict[str, t.Any
             text = read_text(path)
             profile = unreachable_profile(name) if text is None else json.loads(text)
         except (OSError, ValueError) as exc:
-            errors.append(f"{path}: can not be read as JSON ({exc}); remove the file and collect the node again")
+            errors.append(f"{path}: cannot be read as JSON ({exc}); remove the file and collect the node again")
             continue
         if not isinstance(profile, dict) or profile.get("name") != name:
             errors.append(f"{path}: is not the profile of {name}; remove the file and collect the node again")

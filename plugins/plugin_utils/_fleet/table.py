@@ -51,7 +51,7 @@ def _disk_gb(node: Mapping[str, t.Any]) -> int | None:
 
 
 def _cards(node: Mapping[str, t.Any]) -> str:
-    """Return a node's cards by class, with those that do not work beside them: "2 x rtx-3090 24 GB (1 unhealthy)"."""
+    """Return a node's GPUs by class, with those that do not work beside them: "2 x rtx-3090 24 GB (1 unhealthy)"."""
     gpus = node.get("gpus")
     if gpus is None:
         return "unknown"

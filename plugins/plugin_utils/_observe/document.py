@@ -99,7 +99,7 @@ def read_observed(path: Path, errors: list[str]) -> list[dict[str, t.Any]] | Non
         text = read_text(path)
         document = None if text is None else json.loads(text)
     except (OSError, ValueError, RecursionError) as exc:
-        errors.append(f"{path}: can not be read as JSON ({exc}); {remedy}")
+        errors.append(f"{path}: cannot be read as JSON ({exc}); {remedy}")
         return None
     if text is None:
         return None

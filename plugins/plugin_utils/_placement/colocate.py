@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Roles that share a card: unit k holds the k-th replicas of a group's members and is placed like one role."""
+"""Roles that share a GPU: unit k holds the k-th replicas of a group's members and is placed like one role."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if t.TYPE_CHECKING:
 # A role that stands for the members, what they ask together, their replica numbers, and their names.
 Unit = tuple["Role", "Ask", range, tuple[str, ...]]
 
-# What a process on a card takes besides what its engine is known to take: the context of the driver.
+# What a process on a GPU takes besides what its engine is known to take: the context of the driver.
 _DEFAULT_OVERHEAD_GB = 0.5
 _UTILISATION = 0.92
 
 
 def overhead_gb(role: Role, engines: Mapping[str, Engine]) -> float:
-    """What the engine of one member takes of a shared card beside what the member asks for."""
+    """What the engine of one member takes of a shared GPU beside what the member asks for."""
     engine = engines.get(role.needs.engine)
     known = engine.overhead_gib if engine is not None else None
     return _DEFAULT_OVERHEAD_GB if known is None else known
 
 
 def unit_ask(asks: Sequence[tuple[Role, Ask]], engines: Mapping[str, Engine]) -> Ask | None:
-    """What a unit asks of its card, or ``None`` where no card can serve all members."""
+    """What a unit asks of its GPU, or ``None`` where no GPU can serve all members."""
     sizes = [ask.vram_gb for _role, ask in asks]
     selector: dict[str, str] = {}
     for _role, ask in asks:
@@ -73,7 +73,7 @@ def unit_ask(asks: Sequence[tuple[Role, Ask]], engines: Mapping[str, Engine]) ->
 
 
 def _exclusive(asks: Sequence[tuple[Role, Ask]]) -> Iterable[tuple[str | None, ...]]:
-    """What a card or node has one of: members that name different ones can not share."""
+    """What a GPU or node has one of: members that name different ones cannot share."""
     yield tuple(ask.vendor for _role, ask in asks)
     yield tuple(ask.gpu_class for _role, ask in asks)
     yield tuple(ask.node for _role, ask in asks)
@@ -133,7 +133,7 @@ def make_unit(number: int, unit: Unit, members: Mapping[str, Turn], ledger: Ledg
 
 
 def expand_units(turns: Iterable[Turn]) -> None:
-    """Give every member its seat on the card of its unit, once nothing moves any more."""
+    """Give every member its seat on the GPU of its unit, once nothing moves any more."""
     for turn in turns:
         for member in turn.members:
             for seat in turn.seats:
@@ -154,7 +154,7 @@ def expand_units(turns: Iterable[Turn]) -> None:
 
 
 def memory_fractions(turn: Turn, engines: Mapping[str, Engine]) -> dict[str, float]:
-    """The share of the card for each member's engine; together they leave what no engine may use."""
+    """The share of the GPU for each member's engine; together they leave what no engine may use."""
     parts = {member.role.name: (member.ask.vram_gb or 0) + overhead_gb(member.role, engines) for member in turn.members}
     total = sum(parts.values())
     return {name: int(part / total * _UTILISATION * 100) / 100 for name, part in parts.items()}

@@ -5,7 +5,7 @@
 
 """Which nodes of a fleet could run what a catalog describes, asked of the same predicate that plans.
 
-Nobody else is on the cards here: this is what hardware and rules allow, not what is free.
+Nobody else is on the GPUs here: this is what hardware and rules allow, not what is free.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if t.TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """Names of nodes in natural order: by model those with a card that it fits, by profile those that could run it."""
+    """Names of nodes in natural order: by model those with a GPU that it fits, by profile those that could run it."""
 
     models: dict[str, list[str]]
     profiles: dict[tuple[str, str], list[str]]

@@ -68,7 +68,7 @@ def _placed(plan: Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]]:
 
 
 def _identity(entry: Mapping[str, t.Any]) -> list[t.Any]:
-    """Where something is, by the cards themselves: an index may change while the card stays."""
+    """Where something is, by the GPUs themselves: an index may change while the GPU stays."""
     return [
         (
             spot["node"],
@@ -94,7 +94,7 @@ def _short(plan: Mapping[str, t.Any]) -> dict[str, int]:
 
 
 def place_text(places: t.Iterable[Mapping[str, t.Any]]) -> str:
-    """node:0,1 + node2:0 for a place on cards, the node alone for one on the CPU."""
+    """node:0,1 + node2:0 for a place on GPUs, the node alone for one on the CPU."""
     return " + ".join(
         f"{place['node']}:{','.join(map(str, place['gpu_indices']))}" if place["gpu_indices"] else str(place["node"])
         for place in places

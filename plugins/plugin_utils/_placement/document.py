@@ -18,7 +18,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerp
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
-    FOREIGN,
+    EXTERNAL,
     UNHEALTHY,
     shape_of_gpu,
 )
@@ -59,7 +59,7 @@ def catalog_fingerprint(values: Sequence[Role] | Sequence[Model]) -> str:
 
 
 def place_of_seat(fleet: Fleet, seat: Seat) -> dict[str, t.Any]:
-    """Node and card of a replica of a role."""
+    """Node and GPU of a replica of a role."""
     if seat.unseen is not None:
         return {"node": fleet.names[seat.node], "gpu_index": seat.unseen["gpu_index"]}
     if seat.card < 0:
@@ -68,12 +68,12 @@ def place_of_seat(fleet: Fleet, seat: Seat) -> dict[str, t.Any]:
 
 
 def place_of_replica(fleet: Fleet, replica: Replica) -> list[dict[str, t.Any]]:
-    """Nodes and cards of a replica of a model."""
+    """Nodes and GPUs of a replica of a model."""
     return [{"node": fleet.names[shard.node], "gpu_indices": indices_of(fleet, shard)} for shard in replica.shards]
 
 
 def indices_of(fleet: Fleet, shard: Shard) -> list[int]:
-    """The indices of a shard's cards."""
+    """The indices of a shard's GPUs."""
     if shard.unseen is not None:
         return list(shard.unseen["gpu_indices"])
     return [fleet.card_index[card] for card in shard.cards]
@@ -193,7 +193,7 @@ class Writer:
         )
 
     def _share(self, one: dict[str, t.Any], turn: Turn, unit: Turn) -> None:
-        """What a member of a unit shares with the others: the machine, and the card in parts."""
+        """What a member of a unit shares with the others: the machine, and the GPU in parts."""
         others = [member.role.name for member in unit.members if member is not turn]
         fractions = memory_fractions(unit, self.weights.engines)
         one["vm"] = f"{unit.role.name}-{one['replica']}"
@@ -207,11 +207,11 @@ class Writer:
         one["why"]["text"] += f"; shared with {listing(others)}, together {size} GB"
 
     def _say_single(self, one: dict[str, t.Any], turn: Turn, seat: Seat) -> None:
-        """Why a member of a group does not share its card."""
+        """Why a member of a group does not share its GPU."""
         for unit in self.placer.turns:
             if turn in unit.members and seat.replica in unit.numbers:
                 is_free = any(self.ledger.lot_free[lot] for lot in unit.lots)
-                why = "kept apart from the unit" if is_free else "no card has room for the unit"
+                why = "kept apart from the unit" if is_free else "no GPU has room for the unit"
                 one["why"]["text"] += f"; {why} {unit.role.name}"
 
     def _risk(self, one: dict[str, t.Any], node: int, risk: str | None = None) -> None:
@@ -234,7 +234,7 @@ class Writer:
         return {"state": "held", "model": held}
 
     def _unseen_assignment(self, turn: Turn, seat: Seat, made_from: str, slots: list[str]) -> dict[str, t.Any]:
-        """A replica on a node that does not show its cards now, as the last plan has it."""
+        """A replica on a node that does not show its GPUs now, as the last plan has it."""
         role, fleet, node = turn.role, self.fleet, seat.node
         unseen = seat.unseen or {}
         shape = shape_of_gpu(unseen["gpu"])
@@ -255,7 +255,7 @@ class Writer:
             one["weights"] = held
         one["fingerprint"] = made_from
         one["vm"] = f"{role.name}-{seat.replica}"
-        one["why"] = {"rule": "kept", "text": "kept: the cards of its node are not known now"}
+        one["why"] = {"rule": "kept", "text": "kept: the GPUs of its node are not known now"}
         if seat.unit is not None:
             self._share(one, turn, seat.unit)
         self._risk(one, node, seat.risk)
@@ -280,7 +280,7 @@ class Writer:
         one["fingerprint"] = made_from
         one["vm"] = f"{role.name}-{seat.replica}"
         rule = "cpu" if not role.needs.gpu else "cpu_fallback"
-        what = "no card is asked for" if rule == "cpu" else "no card that fits can be had"
+        what = "no GPU is asked for" if rule == "cpu" else "no GPU that fits can be had"
         one["why"] = {"rule": rule, "text": f"{what}; spread over the nodes that admit it, the largest memory first"}
         self._risk(one, node, seat.risk)
         return one
@@ -370,7 +370,7 @@ class Writer:
         ]
 
     def ledger_rows(self) -> list[dict[str, t.Any]]:
-        """Every card in exactly one state."""
+        """Every GPU in exactly one state."""
         fleet, ledger, owner = self.fleet, self.ledger, self.owner
         states = ["free"] * len(fleet.card_node)
         for cell in fleet.cells:
@@ -397,7 +397,7 @@ class Writer:
             if fleet.card_flags[card] & UNHEALTHY:
                 row["healthy"] = False
         for card, holder in fleet.holders.items():
-            if card not in owner and fleet.card_flags[card] & FOREIGN:
+            if card not in owner and fleet.card_flags[card] & EXTERNAL:
                 rows[card]["by"] = holder
         if self.unseen:
             rows.extend(self._unseen_rows())
@@ -406,7 +406,7 @@ class Writer:
         return rows
 
     def _unseen_rows(self) -> Iterable[dict[str, t.Any]]:
-        """Cards that no profile shows now, and that the last plan had given out; a shared one once."""
+        """GPUs that no profile shows now, and that the last plan had given out; a shared one once."""
         found: dict[tuple[int, int], dict[str, t.Any]] = {}
         for part, label in self.unseen:
             unseen = part.unseen or {}

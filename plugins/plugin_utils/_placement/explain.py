@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Reasons: why a card was chosen, why a replica has none, and what the nearest miss was.
+"""Reasons: why a GPU was chosen, why a replica has none, and what the nearest miss was.
 
 Everything here is read off the finished books, so that a plan says the same however it was reached.
 """
@@ -52,7 +52,7 @@ def cap_text(cap: ComputeCap | None) -> str:
 
 
 class Tally:
-    """How many cards (and nodes without cards) were refused for which reason, with one lot for each as an example."""
+    """How many GPUs (and nodes without GPUs) were refused for which reason, with one lot for each as an example."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -60,7 +60,7 @@ class Tally:
         self.would_fit: list[int] = []
 
     def add(self, code: str, count: int, lot: int | None = None) -> None:
-        """Count some cards of one lot, or some nodes."""
+        """Count some GPUs of one lot, or some nodes."""
         if count:
             self.counts[code] = self.counts.get(code, 0) + count
             if lot is not None:
@@ -71,7 +71,7 @@ class Tally:
         return {code: self.counts[code] for code in sorted(self.counts, key=CODE_RANK.__getitem__)}
 
     def last(self) -> str:
-        """The rule that the nearest miss failed; an empty fleet has no card at all."""
+        """The rule that the nearest miss failed; an empty fleet has no GPU at all."""
         return max(self.counts, key=CODE_RANK.__getitem__, default="no_gpu")
 
 
@@ -84,7 +84,7 @@ class Explainer:
         self.owners = owners
 
     def tally_cards(self, ask: Ask) -> Tally:
-        """Every card and every node without cards, each under the first rule that refused it."""
+        """Every GPU and every node without GPUs, each under the first rule that refused it."""
         ledger, tally = self.ledger, Tally()
         for at in range(len(ledger.lots)):
             code: str | None = ledger.refusal(ask, at)
@@ -106,7 +106,7 @@ class Explainer:
                 tally.add(code, 1)
 
     def tally_nodes(self, ask: Ask, *, with_cards: bool) -> Tally:
-        """Every node under the first rule that refused it for work without a card."""
+        """Every node under the first rule that refused it for work without a GPU."""
         tally = Tally()
         for node, count in enumerate(self.fleet.card_count):
             code = self.ledger.site_refusal(ask, node)
@@ -116,7 +116,7 @@ class Explainer:
         return tally
 
     def tally_shards(self, want: Want, way: Way, replicas: ReplicaPlacer) -> Tally:
-        """Every card under the first rule that kept it out of a shard."""
+        """Every GPU under the first rule that kept it out of a shard."""
         if way.profile.gpu_class is None:
             return self.tally_nodes(way.ask, with_cards=False)
         ledger, tally = self.ledger, Tally()
@@ -163,15 +163,15 @@ class Explainer:
             told = listing(f"{name}: {blocks[name]}" for name in sorted(blocks, key=lambda name: (-blocks[name], name)))
             most = plural(max(blocks.values(), default=0), "node")
             return (
-                f"needs {profile.nodes} nodes with {plural(profile.gpus_per_node, 'card')}{size} on one fabric;"
-                f" {plural(total, 'card')} free but the largest block on one fabric is {most}"
+                f"needs {profile.nodes} nodes with {plural(profile.gpus_per_node, 'GPU')}{size} on one fabric;"
+                f" {plural(total, 'GPU')} free but the largest block on one fabric is {most}"
                 + (f" ({told})" if told else "")
             )
         if profile.gpus_per_node > 1 and ("block" in tally.counts or not able):
             found = max(free.values(), default=0)
             nodes = sum(count > 0 for count in free.values())
-            scattered = f" ({plural(total, 'card')} free on {plural(nodes, 'node')})" if nodes > 1 else ""
-            return f"needs {profile.gpus_per_node} cards{size} on one node, found {found}{scattered}"
+            scattered = f" ({plural(total, 'GPU')} free on {plural(nodes, 'node')})" if nodes > 1 else ""
+            return f"needs {profile.gpus_per_node} GPUs{size} on one node, found {found}{scattered}"
         return ""
 
     def reason(self, tally: Tally, ask: Ask, *, memory_mib: int) -> str:
@@ -195,7 +195,7 @@ class Explainer:
             have = max((left for left in self.ledger.ram_left if left is not None), default=0)
             what = plural(count, "node") if not lots else f"{count} on nodes"
             shared = max((shared_mib(ask, lot.shape) for lot in lots if lot.shape.unified), default=0)
-            whose = " for the machine and its card" if shared and memory_mib else " for the card" if shared else ""
+            whose = " for the machine and its GPU" if shared and memory_mib else " for the GPU" if shared else ""
             return f"{what} without {memory_mib + shared} MiB of memory left{whose} (at most {max(0, have)} MiB)"
         if code == "selector":
             wanted = ", ".join(f"{key}={value}" for key, value in sorted(ask.selector.items()))
@@ -221,7 +221,7 @@ class Explainer:
         names = listing(self.fleet.names[node] for node in nodes)
         what = "fits but its node is" if fitting == 1 else "fit but their nodes are"
         rest = f", {count - fitting} more on such nodes" if count > fitting else ""
-        return f"{plural(fitting, 'card')} {what} {states} ({names}){rest}"
+        return f"{plural(fitting, 'GPU')} {what} {states} ({names}){rest}"
 
 
 def _cap_phrase(code: str, ask: Ask) -> str:
@@ -235,16 +235,16 @@ def _cap_phrase(code: str, ask: Ask) -> str:
 
 _NODE_CODES = frozenset(("config", "no_gpu", "gpus_unknown"))
 _PLAIN = {
-    "config": "with cards, which needs.gpu_nodes would admit",
+    "config": "with GPUs, which needs.gpu_nodes would admit",
     "no_gpu": "without a GPU",
     "gpus_unknown": "with unknown GPUs",
-    "mig": "divided or a part of a card",
+    "mig": "divided or a part of a GPU",
     "memory_unknown": "whose memory is not known",
     "unhealthy": "unhealthy",
     "health_unknown": "of unknown health",
-    "iommu_group": "that can not be passed through (IOMMU group)",
-    "foreign": "held by others",
-    "block": "on nodes with too few free cards together",
+    "iommu_group": "that cannot be passed through (IOMMU group)",
+    "external": "held by others",
+    "block": "on nodes with too few free GPUs together",
     "fabric": "on nodes without enough others on one fabric",
     "disk": "on nodes without enough disk space",
 }
@@ -262,11 +262,11 @@ def _vram(lots: Sequence[Lot], ask: Ask) -> str:
     if ask.vram_gb is not None and have < ask.vram_gb:
         return f"{size_text(have)} < {size_text(ask.vram_gb)} GB"
     need_gib, have_gib = exact_gib(ask, best.shape)
-    return f"needs {need_gib:.1f} GiB, has {have_gib:.1f}, short {need_gib - have_gib:.1f} GiB per card"
+    return f"needs {need_gib:.1f} GiB, has {have_gib:.1f}, short {need_gib - have_gib:.1f} GiB per GPU"
 
 
 def owners_by_lot(placer: RolePlacer, others: Mapping[int, Iterable[str]]) -> dict[int, list[str]]:
-    """Who has cards of each lot."""
+    """Who has GPUs of each lot."""
     found: dict[int, list[str]] = {}
     for lot, movable in enumerate(placer.on):
         users = {number for seats in (movable, placer.fixed.get(lot, {})) for number in seats if seats[number]}
@@ -296,21 +296,21 @@ def why_of_lot(turn: Turn, lot: int, ledger: Ledger, owners: Mapping[int, Sequen
         state = ledger.lots[lot].site.state
         why["text"] = f"{card}: kept, {'its node is ' + state if code == 'node_state' else 'the card is ' + code}"
     elif not better:
-        only = "the only card that fits" if fitting == 1 else f"the {what} of {fitting} cards that fit"
+        only = "the only GPU that fits" if fitting == 1 else f"the {what} of {fitting} GPUs that fit"
         why["text"] = f"{card}: {only}"
     elif not free:
         who = listing(
             sorted({name for at in better for name in owners.get(at, ()) if name != role.name}) or [role.name]
         )
         why["better_taken"] = taken
-        why["text"] = f"{card}: {what} of {fitting} cards that fit, after {taken} taken by {who}"
+        why["text"] = f"{card}: {what} of {fitting} GPUs that fit, after {taken} taken by {who}"
     elif (turn.memory_mib or turn.shared) and not any(
         ledger.cell_free[cell] and ledger.has_memory(ledger.cell_node[cell], turn.need(at))
         for at in better
         for cell in ledger.lot_cells[at]
     ):
         why["better_taken"] = taken
-        why["text"] = f"{card}: {what} of {fitting} cards that fit on a node with {turn.need(lot)} MiB of memory left"
+        why["text"] = f"{card}: {what} of {fitting} GPUs that fit on a node with {turn.need(lot)} MiB of memory left"
     else:
         why["rule"] = "kept"
         why["text"] = f"{card}: kept, though {plural(free, 'free card')} would be preferred by {role.prefer}"

@@ -7,8 +7,8 @@
 
 """Whether something fits: one predicate with reason codes in a fixed order, for everybody who asks.
 
-The plan, the lists of models that fit, the table and the explanations all call ``card_refusal`` (a card by itself) and
-``lot_refusal`` (a card where it is). What can not be seen on a card (others hold it, memory of the node) is added by
+The plan, the lists of models that fit, the table and the explanations all call ``card_refusal`` (a GPU by itself) and
+``lot_refusal`` (a GPU where it is). What cannot be seen on a GPU (others hold it, memory of the node) is added by
 those who keep the books, with the codes that come later in the same order.
 """
 
@@ -28,7 +28,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.argumen
     changes_memory,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
-    FOREIGN,
+    EXTERNAL,
     HEALTH_UNKNOWN,
     IOMMU,
     PAIRED,
@@ -73,7 +73,7 @@ CODES = (
     "unhealthy",
     "health_unknown",
     "iommu_group",
-    "foreign",
+    "external",
     "in_use",
     "block",
     "fabric",
@@ -85,7 +85,7 @@ CODE_RANK = {code: rank for rank, code in enumerate(CODES)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """Memory facts of a model with how it is run: decides per card, beside the nominal size."""
+    """Memory facts of a model with how it is run: decides per GPU, beside the nominal size."""
 
     facts: MemoryFacts
     context: int
@@ -95,7 +95,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What one card, and the node around it, must offer. ``None`` asks nothing."""
+    """What one GPU, and the node around it, must offer. ``None`` asks nothing."""
 
     engines: tuple[str, ...] = ()
     kind: str | None = None
@@ -120,9 +120,9 @@ class Ask:
 
 
 def card_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str | None = None) -> str | None:  # noqa: C901, PLR0911, PLR0912
-    """Why a card of this shape does not do, or ``None``: the first rule that fails, in the order of ``CODES``.
+    """Why a GPU of this shape does not do, or ``None``: the first rule that fails, in the order of ``CODES``.
 
-    ``engine`` and ``kind`` are what a role on that card already decided, where it is a model that asks.
+    ``engine`` and ``kind`` are what a role on that GPU already decided, where it is a model that asks.
     """
     if engine is not None and ask.engines and engine not in ask.engines:
         return "engine"
@@ -138,7 +138,7 @@ def card_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str
         return "mig"
     cap = shape.compute_cap
     if cap is None:
-        # A floor that was asked for can not be shown to hold; what an engine needs in general is no reason to refuse.
+        # A floor that was asked for cannot be shown to hold; what an engine needs in general is no reason to refuse.
         if ask.min_cc is not None:
             return "cc_min"
         if ask.max_cc is not None:
@@ -160,13 +160,13 @@ def card_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str
 
 
 def short_gib(ask: Ask, shape: Shape) -> float:
-    """How many GiB a card lacks by exact arithmetic; 0 where it has enough or nothing exact is known."""
+    """How many GiB a GPU lacks by exact arithmetic; 0 where it has enough or nothing exact is known."""
     need, have = exact_gib(ask, shape)
     return max(0.0, need - have) if need else 0.0
 
 
 def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
-    """What is needed and what the engine may use of a card, in GiB; (0, 0) where nothing exact is known."""
+    """What is needed and what the engine may use of a GPU, in GiB; (0, 0) where nothing exact is known."""
     if shape.memory_mib is None:
         return 0.0, 0.0
     needs = [need_gib(exact.facts, context=exact.context, tp=exact.tp, pp=exact.pp) for exact in ask.exact]
@@ -184,7 +184,7 @@ def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
 
 
 def shared_mib(ask: Ask, shape: Shape) -> int:
-    """What a placement takes of the memory of its node on a card that has none of its own, in MiB."""
+    """What a placement takes of the memory of its node on a GPU that has none of its own, in MiB."""
     need, _have = exact_gib(ask, shape)
     return math.ceil(max(need, ask.vram_gb or 0) * 1024)
 
@@ -202,20 +202,20 @@ def node_refusal(ask: Ask, *, name: str, state: str, labels: Mapping[str, str]) 
 
 
 def flag_refusal(ask: Ask, flags: int) -> str | None:
-    """Why a card can not be had as it stands: broken, tied to its IOMMU group, or held by somebody else."""
+    """Why a GPU cannot be had as it stands: broken, tied to its IOMMU group, or held by somebody else."""
     if flags & UNHEALTHY:
         return "unhealthy"
     if flags & HEALTH_UNKNOWN:
         return "health_unknown"
     if ask.passthrough and (flags & IOMMU or (flags & PAIRED and not ask.whole_group)):
         return "iommu_group"
-    if flags & FOREIGN:
-        return "foreign"
+    if flags & EXTERNAL:
+        return "external"
     return None
 
 
 def ask_of_role(role: Role, models: Mapping[str, Model], engines: Mapping[str, Engine], *, passthrough: bool) -> Ask:
-    """What a role asks of a card: its needs, and the needs of the models that its slots are fixed to."""
+    """What a role asks of a GPU: its needs, and the needs of the models that its slots are fixed to."""
     needs = role.needs
     served = [models[slot.model] for slot in role.slots if slot.model is not None and slot.model in models]
     engine = engines.get(needs.engine)
@@ -239,11 +239,11 @@ def ask_of_role(role: Role, models: Mapping[str, Model], engines: Mapping[str, E
 
 
 def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine], *, passthrough: bool) -> Ask:
-    """What one card of a shard must offer, per rank."""
+    """What one GPU of a shard must offer, per rank."""
     ranks = profile.tp * profile.pp
     vram = None if model.vram_gb is None else model.vram_gb if ranks == 1 else math.ceil(model.vram_gb / ranks)
     exact = None
-    # Arguments that change what the engine takes of a card leave only the stated size to go by.
+    # Arguments that change what the engine takes of a GPU leave only the stated size to go by.
     if model.memory is not None and model.memory.weights_gib is not None and not changes_memory(profile):
         context = cache_tokens(model, profile) or _context(model)
         exact = Exact(facts=model.memory, context=context, tp=profile.tp, pp=profile.pp)
@@ -261,7 +261,7 @@ def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine]
 
 
 def ask_of_model(model: Model, engine_name: str, engines: Mapping[str, Engine]) -> Ask:
-    """What a model asks of a card on which a role runs this engine."""
+    """What a model asks of a GPU on which a role runs this engine."""
     exact = _exact_alone(model)
     return Ask(
         engines=model.engines,
@@ -269,7 +269,7 @@ def ask_of_model(model: Model, engine_name: str, engines: Mapping[str, Engine]) 
         min_cc=model.min_cc,
         vram_gb=model.vram_gb,
         exact=() if exact is None else (exact,),
-        # The role has the card already, in whatever way.
+        # The role has the GPU already, in whatever way.
         passthrough=False,
         **_of_engine(engine_name, engines.get(engine_name), (model.quantization,)),
     )
@@ -278,7 +278,7 @@ def ask_of_model(model: Model, engine_name: str, engines: Mapping[str, Engine]) 
 def models_fitting(
     models: Sequence[Model], shape: Shape, *, engine: str | None, kind: str | None, engines: Mapping[str, Engine]
 ) -> list[str]:
-    """The names of the models that fit a card under an engine (``None``: under any of theirs), in catalog order."""
+    """The names of the models that fit a GPU under an engine (``None``: under any of theirs), in catalog order."""
     fitting = []
     for model in models:
         names: Iterable[str] = (engine,) if engine is not None else model.engines or ("",)

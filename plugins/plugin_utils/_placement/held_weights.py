@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Which nodes hold the weights of which models, and which models fit which cards."""
+"""Which nodes hold the weights of which models, and which models fit which GPUs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Weights:
         self._by_token: dict[str, list[WeightsEntry]] | None = None
 
     def fitting(self, engine: str, kind: str | None, shape: int) -> list[str]:
-        """Names of the models that fit a card of this shape under an engine, in catalog order."""
+        """Names of the models that fit a GPU of this shape under an engine, in catalog order."""
         key = (engine, kind, shape)
         found = self._fits.get(key)
         if found is None:
@@ -64,7 +64,7 @@ class Weights:
         return found
 
     def fitting_shape(self, engine: str, kind: str | None, shape: Shape) -> list[str]:
-        """The same for a card that is in no profile."""
+        """The same for a GPU that is in no profile."""
         asks = self._asks.get(engine)
         if asks is None:
             asks = self._asks[engine] = [

@@ -5,10 +5,10 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The books: which card is free, who has which, and how much memory each node has left.
+"""The books: which GPU is free, who has which, and how much memory each node has left.
 
-Cards of one shape on nodes that no role tells apart form a ``Lot``. Whether something fits is decided once per lot;
-within a lot any free card will do, and the order of nodes and indices decides which.
+GPUs of one shape on nodes that no role tells apart form a ``Lot``. Whether something fits is decided once per lot;
+within a lot any free GPU will do, and the order of nodes and indices decides which.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bisect import insort
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
-    FOREIGN,
+    EXTERNAL,
     HEALTH_UNKNOWN,
     OF_HOST,
     READY,
@@ -54,7 +54,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lot:
-    """Cards that no need tells apart: one shape, one kind of site, the same flags."""
+    """GPUs that no need tells apart: one shape, one kind of site, the same flags."""
 
     shape: Shape
     shape_number: int
@@ -76,7 +76,7 @@ class Ledger:
         self.cell_lot: list[int] = []
         self.cell_free: list[list[int]] = []
         self.cell_node: list[int] = [cell.node for cell in fleet.cells]
-        # On bare metal nothing is set apart, but where a card and what runs beside it share one memory.
+        # On bare metal nothing is set apart, but where a GPU and what runs beside it share one memory.
         self.ram_left: list[int | None] = [
             left if passthrough or node in fleet.pools else None for node, left in enumerate(fleet.usable_mib)
         ]
@@ -128,7 +128,7 @@ class Ledger:
         self.lot_free = list(self.lot_total)
 
     def refusal(self, ask: Ask, lot: int) -> str | None:
-        """Why nothing of this lot can be had for this ask, before anybody takes a card."""
+        """Why nothing of this lot can be had for this ask, before anybody takes a GPU."""
         it = self.lots[lot]
         return (
             node_refusal(ask, name=it.site.name, state=it.site.state, labels=it.site.labels)
@@ -139,18 +139,18 @@ class Ledger:
     def refusal_elsewhere(self, ask: Ask, lot: int) -> str | None:
         """Why nothing of this lot would do even if its nodes were ready.
 
-        That nothing is known of a card's health keeps new things off it, and is no reason to take away what it has. Nor is
+        That nothing is known of a GPU's health keeps new things off it, and is no reason to take away what it has. Nor is
         a process of the node where what is placed runs on the node itself: it is most likely that.
         """
         it = self.lots[lot]
         flags = it.flags & ~HEALTH_UNKNOWN
         if flags & OF_HOST and not self.passthrough:
-            flags &= ~FOREIGN
+            flags &= ~EXTERNAL
         return (
             node_refusal(ask, name=it.site.name, state=READY, labels=it.site.labels)
             or card_refusal(ask, it.shape)
-            # A broken card may be kept for want of another; one that a stranger has may not, broken or well.
-            or flag_refusal(ask, flags & FOREIGN or flags)
+            # A broken GPU may be kept for want of another; one that a stranger has may not, broken or well.
+            or flag_refusal(ask, flags & EXTERNAL or flags)
         )
 
     def site_refusal(self, ask: Ask, node: int) -> str | None:
@@ -165,7 +165,7 @@ class Ledger:
 
     @property
     def cpu_order(self) -> list[int]:
-        """Ready nodes in the order in which they get work without cards: those without cards first, then by size."""
+        """Ready nodes in the order in which they get work without GPUs: those without GPUs first, then by size."""
         if self._cpu_order is None:
             fleet = self.fleet
             self._cpu_order = sorted(
@@ -180,7 +180,7 @@ class Ledger:
         return self._cpu_order
 
     def pool(self, lots: tuple[int, ...]) -> list[int]:
-        """The cells of these lots that may have free cards, in the order of nodes."""
+        """The cells of these lots that may have free GPUs, in the order of nodes."""
         cells = self._pools.get(lots)
         if cells is None:
             if len(lots) == 1:
@@ -191,11 +191,11 @@ class Ledger:
         return cells
 
     def shrink_pool(self, lots: tuple[int, ...]) -> None:
-        """Forget cells without a free card; they come back when a card of theirs is given back."""
+        """Forget cells without a free GPU; they come back when a GPU of theirs is given back."""
         self._pools[lots] = [cell for cell in self._pools[lots] if self.cell_free[cell]]
 
     def take(self, card: int, memory_mib: int = 0) -> None:
-        """Take one named card, and memory of its node."""
+        """Take one named GPU, and memory of its node."""
         if self.journal is not None:
             self.journal.append(("take", card, 0))
         cell = self.cell_at(card)
@@ -205,7 +205,7 @@ class Ledger:
             self.claim(self.fleet.card_node[card], memory_mib)
 
     def give(self, card: int, memory_mib: int = 0) -> None:
-        """Give one card back."""
+        """Give one GPU back."""
         if self.journal is not None:
             self.journal.append(("give", card, 0))
         cell = self.cell_at(card)
@@ -218,7 +218,7 @@ class Ledger:
             self.claim(self.fleet.card_node[card], -memory_mib)
 
     def cell_at(self, card: int) -> int:
-        """The cell of a card."""
+        """The cell of a GPU."""
         fleet = self.fleet
         first, last = fleet.node_cells[fleet.card_node[card]]
         shape, flags = fleet.card_shape[card], fleet.card_flags[card]
@@ -234,7 +234,7 @@ class Ledger:
         return left is None or left >= memory_mib
 
     def shared(self, ask: Ask) -> Mapping[int, int]:
-        """What an ask takes of the memory of the node, by lot of cards that have none of their own."""
+        """What an ask takes of the memory of the node, by lot of GPUs that have none of their own."""
         return {lot: shared_mib(ask, self.lots[lot].shape) for lot in self.shared_lots} if self.shared_lots else {}
 
     def claim(self, node: int, memory_mib: int) -> None:
@@ -258,9 +258,9 @@ class Ledger:
         self.journal = journal[:mark]
 
     def cell_state(self, cell: Cell) -> str:
-        """The one state of the cards of a cell that nobody of ours has."""
-        if cell.flags & FOREIGN:
-            return "foreign"
+        """The one state of the GPUs of a cell that nobody of ours has."""
+        if cell.flags & EXTERNAL:
+            return "external"
         if cell.flags & UNHEALTHY:
             return "unhealthy"
         fleet, shape = self.fleet, self.fleet.shapes[cell.shape]

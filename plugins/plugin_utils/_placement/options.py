@@ -16,7 +16,7 @@ MOVES = ("none", "relocate", "preempt")
 
 
 def find_option_errors(previous: t.Any, *, moves: t.Any) -> list[str]:
-    """One sentence for each option that can not be used."""
+    """One sentence for each option that cannot be used."""
     errors = find_plan_errors(previous, "previous")
     if moves not in MOVES:
         errors.insert(0, f"moves: {moves!r} is none of {', '.join(MOVES)}.")

@@ -82,7 +82,7 @@ def plan(
     passthrough: bool = True,
     engines: Mapping[str, Engine] = BUILTIN_ENGINES,
 ) -> dict[str, t.Any]:
-    """Place roles and models on nodes; raises ``ProfileError`` where the profiles can not be read."""
+    """Place roles and models on nodes; raises ``ProfileError`` where the profiles cannot be read."""
     options = _Options(moves=moves, rebalance=rebalance, rescue=rescue, passthrough=passthrough, engines=engines)
     with _paused_collector():
         return _plan(nodes, roles, models, previous, options)
@@ -144,7 +144,7 @@ def _place(
 ) -> _Placed:
     engines, passthrough = options.engines, options.passthrough
     fleet = read_nodes(nodes)
-    # On bare metal what runs has no memory of its own, but where cards and all else share one memory.
+    # On bare metal what runs has no memory of its own, but where GPUs and all else share one memory.
     counts_memory = passthrough or bool(fleet.pools)
     by_name = {model.name: model for model in models}
     role_asks = [(role, ask_of_role(role, by_name, engines, passthrough=passthrough)) for role in turn_order(roles)]

@@ -5,10 +5,10 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The last plan: what still fits stays where it is, and only what can not stay looks for another place.
+"""The last plan: what still fits stays where it is, and only what cannot stay looks for another place.
 
-A card is recognised by its UUID and PCI address on its node, by its index only where neither is known. A node that does
-not show its cards now (it can not be reached, or its tool is broken) keeps what it had: not knowing is no reason to move.
+A GPU is recognised by its UUID and PCI address on its node, by its index only where neither is known. A node that does
+not show its GPUs now (it cannot be reached, or its tool is broken) keeps what it had: not knowing is no reason to move.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if t.TYPE_CHECKING:
         Turn,
     )
 
-DRAIN, NODE_GONE, CARD_GONE, PROFILE_GONE = "drain", "node_gone", "card_gone", "profile"
+DRAIN, NODE_GONE, CARD_GONE, PROFILE_GONE = "drain", "node_gone", "gpu_gone", "profile"
 RESCUE, PREEMPT, REBALANCE = "rescue", "preempt", "rebalance"
 
 Name = tuple[str, str, int]
@@ -175,7 +175,7 @@ class Sticky:
             self.causes[kind, name, number] = cause
 
     def _sit(self, turn: Turn, seat: Seat, prior: Prior) -> str | None:
-        """Find the card again; returns why it can not be kept."""
+        """Find the GPU again; returns why it cannot be kept."""
         fleet, node = self.fleet, seat.node
         if prior.index is None:
             return self._sit_on_cpu(turn, seat)
@@ -216,7 +216,7 @@ class Sticky:
         return None
 
     def find_card(self, node: int, gpu: Mapping[str, t.Any], index: int) -> int | None:
-        """The number of a card of the last plan on its node, or ``None`` when it is not there any more."""
+        """The number of a GPU of the last plan on its node, or ``None`` when it is not there any more."""
         fleet = self.fleet
         first, last = fleet.node_cells[node]
         cards = sorted(card for cell in fleet.cells[first:last] for card in cell.cards)
@@ -228,7 +228,7 @@ class Sticky:
         if address is not None:
             for card in cards:
                 if fleet.card_pci[card] == address:
-                    # Another card in the same place is another card.
+                    # Another GPU in the same place is another GPU.
                     return card if uuid is None or fleet.card_uuid[card] is None else None
         for card in cards:
             if fleet.card_index[card] == index:
@@ -317,7 +317,7 @@ class Sticky:
         return shard
 
     def evacuate(self) -> None:
-        """Move off draining nodes and broken cards what finds a free place, by priority; the rest stays at risk."""
+        """Move off draining nodes and broken GPUs what finds a free place, by priority; the rest stays at risk."""
         for turn in self.placer.turns:
             for seat in [seat for seat in turn.seats if self._must_go(seat)]:
                 self._evacuate_seat(turn, seat)
@@ -458,7 +458,7 @@ class Sticky:
         return {"weights": next((state for state in states if state["state"] != "held"), states[0])}
 
     def _lost(self, evicted: Iterable[tuple[str, int]]) -> list[dict[str, t.Any]]:
-        """What had a place, can not stay there, and found no other."""
+        """What had a place, cannot stay there, and found no other."""
         lost: list[dict[str, t.Any]] = []
         gone = set(evicted)
         placed = {(turn.role.name, seat.replica) for turn in self.placer.turns for seat in turn.seats}

@@ -49,7 +49,7 @@ if t.TYPE_CHECKING:
     )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.search import Chain
 
-# How many cards are listed, and for how many cards in all planning again is worth its time.
+# How many GPUs are listed, and for how many GPUs in all planning again is worth its time.
 LISTED_CARDS = 16
 TRIED_CARDS = 20_000
 
@@ -129,7 +129,7 @@ class Refusals:
         return entry
 
     def _nearest(self, ask: Ask, tally: Tally) -> dict[str, t.Any] | None:
-        """The card that came nearest: it failed the latest rule, and by the least."""
+        """The GPU that came nearest: it failed the latest rule, and by the least."""
         code = tally.last()
         lots = tally.lots.get(code, ())
         if not lots:
@@ -169,7 +169,7 @@ class Refusals:
             return {"need": cap_text(top), "have": shape.cap_text}
         if code == "in_use":
             return {"blocked_by": self.writer.owner[card]}
-        if code == "foreign":
+        if code == "external":
             return {"blocked_by": self.fleet.holders.get(card, "somebody")}
         if code == "node_state":
             return {"state": self.fleet.states[self.fleet.card_node[card]]}
@@ -186,7 +186,7 @@ class Refusals:
             placer.on, placer.dead = kept
 
     def _closed(self, turn: Turn) -> tuple[int, ...]:
-        """The lots among which everybody who could make room can only move; () where a free card is in reach."""
+        """The lots among which everybody who could make room can only move; () where a free GPU is in reach."""
         chain, reached = self._chain(turn)
         return () if chain is not None or any(self.ledger.lot_free[lot] for lot in reached) else reached
 
@@ -198,8 +198,8 @@ class Refusals:
         return {
             "roles": sorted(names),
             "wanted": len(cards) + turn.missing,
-            "card_count": len(cards),
-            "cards": [
+            "gpu_count": len(cards),
+            "gpus": [
                 {"node": self.fleet.names[self.fleet.card_node[card]], "gpu_index": self.fleet.card_index[card]}
                 for card in cards[:LISTED_CARDS]
             ],
@@ -286,9 +286,9 @@ class Refusals:
         return {"node": self.fleet.names[self.fleet.card_node[card]], "gpu_index": self.fleet.card_index[card]}
 
     def _help_by_free(self, turn: Turn, tally: Tally) -> Iterable[dict[str, t.Any]]:
-        """A card that somebody else holds, or one that a role which comes later could do without."""
+        """A GPU that somebody else holds, or one that a role which comes later could do without."""
         key = ("role", turn.role.name)
-        for lot in tally.lots.get("foreign", ()):
+        for lot in tally.lots.get("external", ()):
             cards = [card for cell in self.ledger.lot_cells[lot] for card in self.fleet.cells[cell].cards]
             spot = self._spot(min(cards))
             holder = self.fleet.holders.get(min(cards), "somebody")
@@ -313,7 +313,7 @@ class Refusals:
                 yield {
                     "change": change,
                     "verified": True,
-                    "text": f"count {count} of {other.role.name}, which frees a card",
+                    "text": f"count {count} of {other.role.name}, which frees a GPU",
                 }
                 return
 
@@ -329,7 +329,7 @@ class Refusals:
         ]
 
     def _help_by_card(self, turn: Turn) -> Iterable[dict[str, t.Any]]:
-        """More cards of the smallest kind that does; those that go before it and could use them get theirs first."""
+        """More GPUs of the smallest kind that does; those that go before it and could use them get theirs first."""
         ask = turn.ask
         card = _least_card(ask)
         if card_refusal(ask, _shape(card)) is not None or ask.node is not None:
@@ -345,14 +345,14 @@ class Refusals:
             )
             if verified or number == turn.missing + others:
                 yield {
-                    "change": {"add_cards": {"count": number, **_public(card)}},
+                    "change": {"add_gpus": {"count": number, **_public(card)}},
                     "verified": verified,
-                    "text": f"{_number(number)} more {'card' if number == 1 else 'cards'} {_card_text(ask, card)}",
+                    "text": f"{_number(number)} more {'GPU' if number == 1 else 'GPUs'} {_card_text(ask, card)}",
                 }
                 return
 
     def _wants(self, turn: Turn, card: Mapping[str, t.Any]) -> bool:
-        """Whether a role that is short could use a new card."""
+        """Whether a role that is short could use a new GPU."""
         return card_refusal(turn.ask, _shape(card)) is None
 
     # --- models
@@ -422,7 +422,7 @@ class Refusals:
             verified = self._verified(key, nodes=[*self.question.nodes, *new], whole=True)
             if verified or number == numbers[-1]:
                 where = " on one fabric" if profile.nodes > 1 else ""
-                cards = plural(profile.gpus_per_node, "card")
+                cards = plural(profile.gpus_per_node, "GPU")
                 change = {"add_nodes": {"count": number, "gpus_per_node": profile.gpus_per_node, **_public(card)}}
                 yield {
                     "change": change,
@@ -442,7 +442,7 @@ def _number(count: int) -> str:
 
 
 def _least_card(ask: Ask) -> dict[str, t.Any]:
-    """The smallest card that an ask accepts, as a profile would list it."""
+    """The smallest GPU that an ask accepts, as a profile would list it."""
     floor, top = _cap_range(ask)
     floor = floor or top
     vendors = (ask.vendor,) if ask.vendor else ask.engine_vendors
@@ -513,7 +513,7 @@ def _new_node(
     fabric: str | None = None,
     number: int = 0,
 ) -> dict[str, t.Any]:
-    """A node with new cards and as much memory as they need; its name sorts behind every other."""
+    """A node with new GPUs and as much memory as they need; its name sorts behind every other."""
     return {
         "name": f"\U0010ffff new {number}",
         "memory_gb": None if not memory_mib else memory_mib // 512 + 64,

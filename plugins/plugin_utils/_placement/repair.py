@@ -5,10 +5,10 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Fragmentation: small things scattered so that no node has enough free cards together are moved out of the way.
+"""Fragmentation: small things scattered so that no node has enough free GPUs together are moved out of the way.
 
-To place several cards at once as well as possible is a hard problem; this is a bounded search that never costs anybody a
-place. It looks at the nodes that lack the fewest cards first, moves what sits there to cards that suit it as well, and
+To place several GPUs at once as well as possible is a hard problem; this is a bounded search that never costs anybody a
+place. It looks at the nodes that lack the fewest GPUs first, moves what sits there to GPUs that suit it as well, and
 takes everything back where that is not enough.
 """
 
@@ -69,7 +69,7 @@ class Repair:
         self.moved: list[tuple[Replica, list[Shard], Shard]] = []
 
     def make_room(self, want: Want, number: int) -> Replica | None:
-        """A place for this replica, with its cards taken, or ``None`` when the search found none."""
+        """A place for this replica, with its GPUs taken, or ``None`` when the search found none."""
         if not any(self.ledger.lot_free):
             return None
         self.steps = 0
@@ -121,7 +121,7 @@ class Repair:
         return sum(len(self.ledger.cell_free[cell]) for cell in way.node_cells[node])
 
     def _movable(self, way: Way, node: int) -> int:
-        """How many cards of this way on a node are held by something that may be moved."""
+        """How many GPUs of this way on a node are held by something that may be moved."""
         seats = (self.seats or {}).get(node, ())
         cards = [seat.card for seat in seats if seat.node == node]
         cards += [card for held in self.held.get(node, ()) for card in held.shard.cards]
@@ -129,7 +129,7 @@ class Repair:
         return sum(cell_lot[cell_at(card)] in way.lots for card in cards)
 
     def _targets(self, way: Way) -> Iterable[tuple[tuple[int, ...], str | None]]:
-        """Nodes that would do if they were emptied, those that lack the fewest cards first."""
+        """Nodes that would do if they were emptied, those that lack the fewest GPUs first."""
         wanted = way.profile.gpus_per_node
         lacking: dict[int, tuple[int, int]] = {}
         for node in way.node_cells:
@@ -206,7 +206,7 @@ class Repair:
         return all(self._has_room(want, way, node) for node in nodes)
 
     def _move_one(self, want: Want, way: Way, node: int, depth: int) -> bool:
-        """Move one thing off a node: first what takes one card, the last placed first, then the smallest shard."""
+        """Move one thing off a node: first what takes one GPU, the last placed first, then the smallest shard."""
         failed: set[int] = set()
         for seat in reversed((self.seats or {}).get(node, ())):
             if seat.node != node or seat.lot not in way.lots or seat.turn in self.stuck or seat.turn in failed:
@@ -235,7 +235,7 @@ class Repair:
         )
 
     def _is_stuck(self, seat: Seat) -> bool:
-        """Whether no free card at all is in reach of a role, on whatever node."""
+        """Whether no free GPU at all is in reach of a role, on whatever node."""
         kept, self.placer.avoid = self.placer.avoid, frozenset()
         chain, _reached = find_chain(self.placer, self.placer.turns[seat.turn])
         self.placer.avoid = kept

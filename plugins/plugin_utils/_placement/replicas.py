@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Replicas of models: whole, on one class of cards, on one fabric, near their weights where that costs nothing."""
+"""Replicas of models: whole, on one class of GPUs, on one fabric, near their weights where that costs nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if t.TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Way:
-    """One profile of a model, with what its shards ask and the nodes that have cards for them."""
+    """One profile of a model, with what its shards ask and the nodes that have GPUs for them."""
 
     profile: Profile
     ask: Ask
@@ -63,10 +63,10 @@ class Want:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Shard:
-    """The part of a replica on one node; without cards on the CPU.
+    """The part of a replica on one node; without GPUs on the CPU.
 
-    ``shared_mib`` is what its cards take of the memory of the node, where they have none of their own. ``unseen`` is what
-    the last plan says of the cards of a node that does not show them now.
+    ``shared_mib`` is what its GPUs take of the memory of the node, where they have none of their own. ``unseen`` is what
+    the last plan says of the GPUs of a node that does not show them now.
     """
 
     node: int
@@ -115,7 +115,7 @@ def settle_way(way: Way, ledger: Ledger) -> None:
 
 
 def choose_cards(ledger: Ledger, cells: Sequence[int], wanted: int) -> list[int] | None:
-    """The lowest free cards of these cells that make up the number; cards of one IOMMU group together or not at all."""
+    """The lowest free GPUs of these cells that make up the number; GPUs of one IOMMU group together or not at all."""
     free = sorted(card for cell in cells for card in ledger.cell_free[cell])
     if len(free) < wanted:
         return None
@@ -173,7 +173,7 @@ class ReplicaPlacer:
                 want.replicas.append(repaired)
 
     def take(self, shards: Iterable[Shard]) -> None:
-        """Take the cards and the memory of shards."""
+        """Take the GPUs and the memory of shards."""
         for shard in shards:
             for card in shard.cards:
                 self.ledger.take(card)
@@ -181,7 +181,7 @@ class ReplicaPlacer:
             self.touched.append(shard.node)
 
     def give(self, shards: Iterable[Shard]) -> None:
-        """Give the cards and the memory of shards back."""
+        """Give the GPUs and the memory of shards back."""
         for shard in shards:
             for card in shard.cards:
                 self.ledger.give(card)
@@ -218,13 +218,13 @@ class ReplicaPlacer:
         return found
 
     def shard(self, way: Way, node: int, cards: list[int]) -> Shard:
-        """A shard of a way on cards of a node; nothing is taken."""
+        """A shard of a way on GPUs of a node; nothing is taken."""
         if not way.shared:
             return Shard(node=node, cards=cards, memory_mib=way.memory_mib)
         return Shard(node=node, cards=cards, memory_mib=way.memory_mib, shared_mib=self.shared_mib(way, cards))
 
     def shared_mib(self, way: Way, cards: Iterable[int]) -> int:
-        """What these cards take of the memory of their node."""
+        """What these GPUs take of the memory of their node."""
         cell_at, cell_lot = self.ledger.cell_at, self.ledger.cell_lot
         return sum(way.shared.get(cell_lot[cell_at(card)], 0) for card in cards)
 
@@ -269,12 +269,12 @@ class Finder:
     def can(self, node: int) -> bool:
         """Whether a node has memory and disk for a shard."""
         way = self.way
-        # Without a card that shares it with its node, memory is what the way says.
+        # Without a GPU that shares it with its node, memory is what the way says.
         enough = self.placer.has_memory(way, node) if way.shared else self.ledger.has_memory(node, way.memory_mib)
         return enough and self.placer.has_disk(self.want, self.way, node)
 
     def cards(self, node: int) -> list[int]:
-        """The cards that a shard on this node would get."""
+        """The GPUs that a shard on this node would get."""
         return choose_cards(self.ledger, self.way.node_cells[node], self.way.profile.gpus_per_node) or []
 
     def shard(self, node: int) -> Shard:
@@ -282,7 +282,7 @@ class Finder:
         return self.placer.shard(self.way, node, self.cards(node))
 
     def rank(self, node: int) -> Rank | None:
-        """(does not hold the weights, free cards, node): the smaller, the better; ``None`` where no shard can go."""
+        """(does not hold the weights, free GPUs, node): the smaller, the better; ``None`` where no shard can go."""
         cell_free = self.ledger.cell_free
         free = 0
         for cell in self.way.node_cells[node]:
@@ -381,7 +381,7 @@ class _OnFabric(Finder):
 
 
 class _OnCpu(Finder):
-    """A node without cards: spread first, then where the weights are, then the larger node."""
+    """A node without GPUs: spread first, then where the weights are, then the larger node."""
 
     def __init__(self, placer: ReplicaPlacer, want: Want, way: Way) -> None:
         super().__init__(placer, want, way)

@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Roles, one replica a card: in order of priority, by preference, then the rescue, then the CPU."""
+"""Roles, one replica a GPU: in order of priority, by preference, then the rescue, then the CPU."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ NO_CARD, UNSEEN_CARD = -1, -2
 class Seat:
     """One replica of a role and where it is.
 
-    On the CPU ``card`` is ``NO_CARD``; on a node that does not show its cards now it is ``UNSEEN_CARD``, and ``unseen``
-    is what the last plan says of the card. ``memory_mib`` is what the machine has claimed of its node. ``unit`` is the
-    turn of the group that shares the card.
+    On the CPU ``card`` is ``NO_CARD``; on a node that does not show its GPUs now it is ``UNSEEN_CARD``, and ``unseen``
+    is what the last plan says of the GPU. ``memory_mib`` is what the machine has claimed of its node. ``unit`` is the
+    turn of the group that shares the GPU.
     """
 
     turn: int
@@ -77,7 +77,7 @@ class Turn:
     reached: tuple[int, ...] = ()
 
     def need(self, lot: int) -> int:
-        """What a replica on a card of this lot takes of the memory of its node."""
+        """What a replica on a GPU of this lot takes of the memory of its node."""
         return self.memory_mib + self.shared.get(lot, 0)
 
     def claimed(self, seat: Seat) -> int:
@@ -142,7 +142,7 @@ class RolePlacer:
         self.claims_memory = any(turn.memory_mib or turn.shared for turn in turns)
 
     def place(self, turn: Turn) -> None:
-        """Fill what a role still wants: free cards first, then a rescue, then the CPU."""
+        """Fill what a role still wants: free GPUs first, then a rescue, then the CPU."""
         self.fill(turn, free_numbers(turn))
         if self.preempt and turn.role.needs.gpu:
             self._preempt(turn, free_numbers(turn))
@@ -163,7 +163,7 @@ class RolePlacer:
             self._fill_cpu(turn, numbers)
 
     def _preempt(self, turn: Turn, numbers: list[int]) -> None:
-        """Take cards of roles that come later by priority, the last of them first."""
+        """Take GPUs of roles that come later by priority, the last of them first."""
         while numbers:
             self.dead.clear()
             _none, reached = find_chain(self, turn)
@@ -191,7 +191,7 @@ class RolePlacer:
             self.evicted.append(seat)
 
     def sit(self, turn: Turn, replica: int, card: int, lot: int) -> Seat:
-        """Note a replica on a card that the ledger has already given out."""
+        """Note a replica on a GPU that the ledger has already given out."""
         node = self.ledger.fleet.card_node[card]
         seat = Seat(turn=turn.number, replica=replica, node=node, card=card, lot=lot, memory_mib=turn.memory_mib)
         turn.seats.append(seat)
@@ -199,7 +199,7 @@ class RolePlacer:
         return seat
 
     def reseat(self, turn: Turn, seat: Seat, card: int, lot: int) -> None:
-        """Move a replica to a card that the ledger has already given out; the card it leaves stays given out."""
+        """Move a replica to a GPU that the ledger has already given out; the GPU it leaves stays given out."""
         ledger = self.ledger
         old_memory, before, after = seat.memory_mib, turn.claimed(seat), turn.need(lot)
         if before or after:
@@ -227,7 +227,7 @@ class RolePlacer:
         self.moves = moves[:mark]
 
     def move_off(self, seat: Seat) -> bool:
-        """Move a replica off its cell, if need be along a chain; the card it leaves is given back."""
+        """Move a replica off its cell, if need be along a chain; the GPU it leaves is given back."""
         turn = self.turns[seat.turn]
         card = seat.card
         banned: set[Hop] = set()
@@ -243,7 +243,7 @@ class RolePlacer:
         return False
 
     def pick(self, turn: Turn, lot: int, wanted: int) -> list[int]:
-        """The free cards of a lot that a role prefers, on nodes with the memory for them."""
+        """The free GPUs of a lot that a role prefers, on nodes with the memory for them."""
         ledger = self.ledger
         cards: list[int] = []
         for cell in self.cells_in_order(turn, (lot,)):
@@ -301,7 +301,7 @@ class RolePlacer:
             ledger.shrink_pool(lots)
 
     def _room(self, turn: Turn, node: int, lot: int, wanted: int) -> int:
-        """How many on cards of a lot the memory of a node allows."""
+        """How many on GPUs of a lot the memory of a node allows."""
         left, need = self.ledger.ram_left[node], turn.need(lot)
         if not need or left is None:
             return wanted
@@ -327,7 +327,7 @@ class RolePlacer:
         ledger.lot_free[lot] -= wanted
 
     def _take_from(self, turn: Turn, cells: list[int], numbers: list[int]) -> None:
-        """Take from several cells of one node in the order of card indices."""
+        """Take from several cells of one node in the order of GPU indices."""
         ledger = self.ledger
         if len(cells) == 1:
             self._take_run(turn, cells[0], ledger.cell_lot[cells[0]], numbers)
@@ -349,7 +349,7 @@ class RolePlacer:
             self.sit(turn, numbers.pop(), card, lot)
 
     def cpu_nodes(self, turn: Turn) -> list[int]:
-        """Where a role may run without a card, in order: nodes without cards by size, then others where admitted."""
+        """Where a role may run without a GPU, in order: nodes without GPUs by size, then others where admitted."""
         count, admitted = self.ledger.fleet.card_count, turn.role.needs.gpu_nodes
         return [
             node

@@ -5,12 +5,12 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The rescue: a replica without a card may move others to cards that suit them as well.
+"""The rescue: a replica without a GPU may move others to GPUs that suit them as well.
 
-Breadth first over lots, never over single cards: from the lots that the replica could use, along the roles that sit
-there to the lots that those could use, until one has a free card. The shortest chain is applied. When there is none,
+Breadth first over lots, never over single GPUs: from the lots that the replica could use, along the roles that sit
+there to the lots that those could use, until one has a free GPU. The shortest chain is applied. When there is none,
 the lots that were reached are closed: everybody on them can only move among them. That set is the proof that nothing
-but more cards, fewer wants or a smaller need can help, and nothing ever enters it again.
+but more GPUs, fewer wants or a smaller need can help, and nothing ever enters it again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_OCCUPANTS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """One step of a chain, from its free end: a role moves to ``to`` and leaves a card of ``leaves``."""
+    """One step of a chain, from its free end: a role moves to ``to`` and leaves a GPU of ``leaves``."""
 
     turn: int
     leaves: int
@@ -41,7 +41,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """From a lot with a free card, role by role, to the lot that the replica in want gets."""
+    """From a lot with a free GPU, role by role, to the lot that the replica in want gets."""
 
     end: int
     hops: tuple[Hop, ...]
@@ -68,9 +68,9 @@ def augment(placer: RolePlacer, turn: Turn, numbers: list[int]) -> bool:
 def find_chain(
     placer: RolePlacer, turn: Turn, banned: t.Collection[Hop] = (), *, goal: int | None = None
 ) -> tuple[Chain | None, tuple[int, ...]]:
-    """The shortest chain to a free card, and the lots that were reached on the way.
+    """The shortest chain to a free GPU, and the lots that were reached on the way.
 
-    Among equals the mover's preferred target comes first, then the later role. With ``goal`` the chain ends at a card
+    Among equals the mover's preferred target comes first, then the later role. With ``goal`` the chain ends at a GPU
     of that role.
     """
     ledger, dead = placer.ledger, placer.dead
@@ -102,7 +102,7 @@ def find_chain(
 
 
 def _has_room(placer: RolePlacer, turn: Turn, lot: int) -> bool:
-    """Whether a free card of the lot is on a node with enough memory for this role."""
+    """Whether a free GPU of the lot is on a node with enough memory for this role."""
     need = turn.need(lot)
     if not need and not placer.avoid:
         return True
@@ -140,7 +140,7 @@ def apply_chain(placer: RolePlacer, turn: Turn, numbers: list[int], chain: Chain
 
 
 def apply_move(placer: RolePlacer, moved: Seat, chain: Chain) -> Hop | None:
-    """Walk the chain once, for a replica that has a card and leaves it; returns the hop that memory made impossible."""
+    """Walk the chain once, for a replica that has a GPU and leaves it; returns the hop that memory made impossible."""
     ledger = placer.ledger
     turn = placer.turns[moved.turn]
     movers = [*(placer.turns[hop.turn] for hop in chain.hops), turn]

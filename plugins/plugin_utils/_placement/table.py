@@ -46,7 +46,7 @@ def format_plan(
     *,
     engines: Mapping[str, Engine] = BUILTIN_ENGINES,
 ) -> str:
-    """The whole plan as text; without a role or replica in it, what each card could run.
+    """The whole plan as text; without a role or replica in it, what each GPU could run.
 
     Above 200 lines of placements those of one role or model on one class share a line, and only what is at risk is
     told one by one.
@@ -108,7 +108,7 @@ def _placed_replicas(plan: Mapping[str, t.Any]) -> Iterable[Row]:
 
 
 def _groups(plan: Mapping[str, t.Any]) -> list[tuple[t.Any, ...]]:
-    """One line for each role or model, class and engine: how many replicas and cards, and on which nodes."""
+    """One line for each role or model, class and engine: how many replicas and GPUs, and on which nodes."""
     parts = [
         (one["role"], one, one["node"], 0 if one.get("gpu_index") is None else 1, one.get("gpu") or {})
         for one in plan.get("assignments") or ()
@@ -175,9 +175,9 @@ def _rest(plan: Mapping[str, t.Any]) -> Iterable[str]:
     states = Counter(row["state"] for row in plan.get("ledger") or ())
     total = sum(states.values())
     parts = ", ".join(
-        f"{states[state]} {state}" for state in ("used", "free", "foreign", "unhealthy", "unknown") if states[state]
+        f"{states[state]} {state}" for state in ("used", "free", "external", "unhealthy", "unknown") if states[state]
     )
-    yield f"{plural(total, 'card')}{': ' + parts if parts else ''}"
+    yield f"{plural(total, 'GPU')}{': ' + parts if parts else ''}"
 
 
 def _what_fits(

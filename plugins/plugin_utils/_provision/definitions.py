@@ -40,7 +40,7 @@ if t.TYPE_CHECKING:
 
 MAX_CARDS = 16
 LEAST_MIB = 256
-# Cores where nobody says: for what feeds a card, and for each card; a machine without one does its work on them.
+# Cores where nobody says: for what feeds a GPU, and for each GPU; a machine without one does its work on them.
 _BASE_CORES = 4
 _CORES_PER_CARD = 4
 _CPU_CORES = 8
@@ -52,7 +52,7 @@ Entry = dict[str, t.Any]
 
 @dataclass(slots=True, kw_only=True)
 class _Wanted:
-    """A machine of the plan: who is in it, where, and with which cards."""
+    """A machine of the plan: who is in it, where, and with which GPUs."""
 
     vm: str
     node: str
@@ -104,7 +104,7 @@ def make_definitions(
     """Make the definitions of all machines of a plan.
 
     :param roles: the roles of the catalog, as plain data
-    :param nodes: profiles, which say what PVE compares of a card
+    :param nodes: profiles, which say what PVE compares of a GPU
     :param previous: the last definitions; a machine keeps its vmid
     :param taken: machines that are there: ``{vmid, name, cluster, ours}``, ``name`` that of the mark where it is ours
     :param mappings: mappings that are there: ``{cluster, id, node, path}`` for each entry, ``node`` as PVE calls it
@@ -158,7 +158,7 @@ class _Maker:
         return self.previous.get((cluster, name)) or self.renamed.get((node, name)) or {}
 
     def note_mappings(self, mappings: Iterable[Mapping[str, t.Any]]) -> None:
-        """Remember which mapping fixes which card; one with several cards of a node fixes none."""
+        """Remember which mapping fixes which GPU; one with several GPUs of a node fixes none."""
         entries: dict[tuple[str, str, str], list[str]] = {}
         for one in mappings:
             key = (str(one.get("cluster")), str(one.get("node")), str(one.get("id")))
@@ -285,12 +285,12 @@ class _Maker:
         self.errors.append(f"{dns_label(want.vm)} ({want.what}): has no memory in the plan; {how}")
         return None
 
-    # Cards
+    # GPUs
 
     def _cards(
         self, want: _Wanted, profile: Mapping[str, t.Any], pve_node: str, cluster: str, last: Mapping[str, t.Any]
     ) -> list[tuple[Entry, int | None]] | None:
-        """The mapping and the NUMA node of each card in PCI order, or None where one is not known."""
+        """The mapping and the NUMA node of each GPU in PCI order, or None where one is not known."""
         asked: dict[int, Entry] = {}
         if want.shard is not None:
             gpus = want.shard.get("gpus") or []
@@ -303,21 +303,19 @@ class _Maker:
         where = f"{dns_label(want.vm)} ({want.what})"
         complete = True
         for index, gpu in asked.items():
-            known = self._card(f"{where}: card {index} of {want.node}", index, gpu, profile, last)
+            known = self._card(f"{where}: GPU {index} of {want.node}", index, gpu, profile, last)
             if known is None:
                 complete = False
                 continue
             address, entry, numa = known
             if address in found:
-                self.errors.append(
-                    f"{where}: card {address.text} of {want.node} is there twice; collect the node again"
-                )
+                self.errors.append(f"{where}: GPU {address.text} of {want.node} is there twice; collect the node again")
                 complete = False
             if "id" not in entry:
                 entry = {"id": self._mapping_name(cluster, pve_node, address, last), "node": pve_node, **entry}
             found[address] = (entry, numa)
         if len(found) > MAX_CARDS:
-            self.errors.append(f"{where}: {len(found)} cards are more than the {MAX_CARDS} that a machine can have")
+            self.errors.append(f"{where}: {len(found)} GPUs are more than the {MAX_CARDS} that a machine can have")
             complete = False
         return [found[address] for address in sorted(found)] if complete else None
 
@@ -336,7 +334,7 @@ class _Maker:
         entry: Entry = {"path": _path(address, pci.get("iommu_peers") or [])}
         identity = pci_id(pci.get("id"))
         if identity is None:
-            # What was known of the card when its machine was made still tells what it is.
+            # What was known of the GPU when its machine was made still tells what it is.
             for known in last.get("mappings") or []:
                 if parse_address(known.get("path")) == address._replace(function=0):
                     return address, dict(known), None
@@ -355,7 +353,7 @@ class _Maker:
         return address, entry, numa if isinstance(numa, int) and numa >= 0 else None
 
     def _mapping_name(self, cluster: str, pve_node: str, address: Address, last: Mapping[str, t.Any]) -> str:
-        """The name of a card's mapping: one that is there keeps its name."""
+        """The name of a GPU's mapping: one that is there keeps its name."""
         usual = mapping_id(self.settings.prefix, pve_node, address)
         there = self.names.get((cluster, pve_node, address.path), [])
         kept = [
@@ -487,7 +485,7 @@ class _Maker:
     # What only shows in all of them together
 
     def check(self, made: Sequence[Entry]) -> None:
-        """Find cards, mappings and addresses that two machines would share."""
+        """Find GPUs, mappings and addresses that two machines would share."""
         cards: dict[tuple[str, str, str], str] = {}
         names: dict[tuple[str, str], tuple[str, str]] = {}
         groups: dict[tuple[str, int], str] = {}
@@ -497,7 +495,7 @@ class _Maker:
             for entry in one["mappings"]:
                 path = str(entry["path"]).partition(".")[0]
                 self._one_owner(
-                    cards, (one["cluster"], entry["node"], entry["path"]), one["name"], f"the card {entry['path']}"
+                    cards, (one["cluster"], entry["node"], entry["path"]), one["name"], f"the GPU {entry['path']}"
                 )
                 group = entry.get("iommu_group")
                 if group is not None:
@@ -505,7 +503,7 @@ class _Maker:
                 place = names.setdefault((one["cluster"], entry["id"]), (entry["node"], path))
                 if place[0] == entry["node"] and place[1] != path:
                     self.errors.append(
-                        f"{one['name']}: the mapping {entry['id']} would stand for two cards of {entry['node']}; "
+                        f"{one['name']}: the mapping {entry['id']} would stand for two GPUs of {entry['node']}; "
                         "set another mapping_prefix"
                     )
             for key, value in one["config"].items():
@@ -526,7 +524,7 @@ class _Maker:
 
 
 def _find_card(gpus: Sequence[Entry], index: int, gpu: Entry) -> Entry | None:
-    """The card of a profile: by its address, its UUID, and only without both by its index."""
+    """The GPU of a profile: by its address, its UUID, and only without both by its index."""
     address = parse_address(gpu.get("pci_address"))
     if address is not None:
         for card in gpus:
@@ -542,7 +540,7 @@ def _find_card(gpus: Sequence[Entry], index: int, gpu: Entry) -> Entry | None:
 
 
 def _path(address: Address, peers: Sequence[Entry]) -> str:
-    """The path of a card: with all functions of its slot where they are of its group, such as the sound of its ports."""
+    """The path of a GPU: with all functions of its slot where they are of its group, such as the sound of its ports."""
     beside = [parse_address(peer.get("address")) for peer in peers]
     whole = address.function == 0 and any(
         one is not None and one.path == address.path and one != address for one in beside

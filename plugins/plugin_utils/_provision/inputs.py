@@ -28,7 +28,7 @@ def previous_vms(previous: t.Any) -> list[dict[str, t.Any]]:
 
 
 def find_input_errors(given: Mapping[str, t.Any]) -> list[str]:
-    """One text for each input that can not be used."""
+    """One text for each input that cannot be used."""
     errors = [f"{name}: expected a list of mappings" for name in _LISTS if not _is_list_of_maps(given.get(name))]
     previous = given.get("previous")
     if isinstance(previous, dict) and previous.get("version", 1) != 1:

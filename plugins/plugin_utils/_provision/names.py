@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Names that Proxmox VE takes: of machines, of mappings and of cards."""
+"""Names that Proxmox VE takes: of machines, of mappings and of GPUs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def pci_id(text: t.Any) -> str | None:
 
 
 def mapping_id(prefix: str, pve_node: str, address: Address) -> str:
-    """Return the name of a card's mapping: by its place, so that a new card in a lower slot renames no other."""
+    """Return the name of a GPU's mapping: by its place, so that a new GPU in a lower slot renames no other."""
     parts = [prefix, pve_node.lower()]
     if address.domain:
         parts.append(f"{address.domain:04x}")

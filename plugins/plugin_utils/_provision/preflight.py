@@ -149,7 +149,7 @@ class _Check:
 
     def run(self) -> list[Finding]:
         if self.cluster.error is not None:
-            text = f"its API can not be used: {self.cluster.error}"
+            text = f"its API cannot be used: {self.cluster.error}"
             remedy = "Check host, user, token and certificate, or leave its nodes out with --limit"
             self.add(ERROR, "cluster_unreachable", text, remedy)
             return self.found
@@ -347,7 +347,7 @@ class _Check:
                 vm=one,
             )
 
-    # Cards
+    # GPUs
 
     def _cards(self, one: Definition) -> None:
         node = self.cluster.nodes[one["pve_node"]]
@@ -360,8 +360,8 @@ class _Check:
                 continue
             card = node.cards.get(address)
             if card is None:
-                text = f"{one['pve_node']} has no card at {address.text}"
-                self.add(ERROR, "card_missing", text, "Collect the node again and plan again", vm=one)
+                text = f"{one['pve_node']} has no GPU at {address.text}"
+                self.add(ERROR, "gpu_missing", text, "Collect the node again and plan again", vm=one)
                 continue
             for what, planned, there in (
                 ("id", entry["pci_id"], card.pci_id),
@@ -369,10 +369,10 @@ class _Check:
                 ("IOMMU group", entry.get("iommu_group"), card.iommu_group),
             ):
                 if planned != there and not (what == "IOMMU group" and there is None):
-                    text = f"the card at {address.text} has the {what} {_shown(there)}, and was planned with {_shown(planned)}"
-                    self.add(ERROR, "card_changed", text, "Collect the node again and plan again", vm=one)
+                    text = f"the GPU at {address.text} has the {what} {_shown(there)}, and was planned with {_shown(planned)}"
+                    self.add(ERROR, "gpu_changed", text, "Collect the node again and plan again", vm=one)
             if card.iommu_group is None:
-                text = f"the card at {address.text} is in no IOMMU group, so that it can not be passed through"
+                text = f"the GPU at {address.text} is in no IOMMU group, so that it cannot be passed through"
                 remedy = "Switch on VT-d or AMD-Vi in the firmware (and intel_iommu=on for an older kernel), and reboot the node"
                 self.add(ERROR, "iommu_off", text, remedy, vm=one)
             else:
@@ -387,48 +387,48 @@ class _Check:
                 and not other.pci_class.startswith(_BRIDGE_CLASS)
             ):
                 text = (
-                    f"IOMMU group {card.iommu_group} of the card at {card.address.text} also holds {other.what}, "
+                    f"IOMMU group {card.iommu_group} of the GPU at {card.address.text} also holds {other.what}, "
                     "which the node would lose when the machine starts"
                 )
                 self.add(
                     ERROR,
                     "group_shared",
                     text,
-                    "Put the card into another slot, or switch on ACS in the firmware",
+                    "Put the GPU into another slot, or switch on ACS in the firmware",
                     vm=one,
                 )
 
     def _holders(self, one: Definition, card: Card) -> None:
-        """Who has the card now: a machine of others keeps it, one of ours lets it go where it may."""
+        """Who has the GPU now: a machine of others keeps it, one of ours lets it go where it may."""
         planned = {other["vmid"] for other in self.vms}
         mine = next((holder for holder in card.holders if holder.vmid == one["vmid"]), None)
         for holder in card.holders:
             if holder.vmid == one["vmid"]:
                 continue
-            # A machine that has its card already is not kept from running by another one that stands still.
+            # A machine that has its GPU already is not kept from running by another one that stands still.
             severity = WARNING if mine is not None and (mine.running or not holder.running) else ERROR
             what = f"{holder.name} (machine {holder.vmid})"
             guest = self.cluster.guests.get(holder.vmid)
             if not holder.certain:
-                text = f"{what} takes one card of a mapping that the card at {card.address.text} is in"
-                self.add(WARNING, "card_pool", text, "Take the card out of that mapping, or starts can fail", vm=one)
+                text = f"{what} takes one GPU of a mapping that the GPU at {card.address.text} is in"
+                self.add(WARNING, "gpu_pool", text, "Take the GPU out of that mapping, or starts can fail", vm=one)
             elif not holder.ours or guest is None or not guest.ours:
                 state = "runs with" if holder.running else "is configured with"
-                text = f"{what}, which is not ours, {state} the card at {card.address.text}"
+                text = f"{what}, which is not ours, {state} the GPU at {card.address.text}"
                 remedy = (
-                    "Take the card from that machine, or collect the node again, so that the plan leaves the card alone"
+                    "Take the GPU from that machine, or collect the node again, so that the plan leaves the GPU alone"
                 )
-                self.add(severity, "card_held", text, remedy, vm=one)
+                self.add(severity, "gpu_held", text, remedy, vm=one)
             elif guest.own is not None and holder.key not in guest.own and not self.allowed.strict:
-                text = f"somebody gave the card at {card.address.text} to {what} by hand"
+                text = f"somebody gave the GPU at {card.address.text} to {what} by hand"
                 remedy = f"Remove it there: qm set {holder.vmid} --delete {holder.key}; or set provision_strict"
-                self.add(severity, "card_held", text, remedy, vm=one)
+                self.add(severity, "gpu_held", text, remedy, vm=one)
             elif holder.vmid not in planned and not self.allowed.prune:
-                text = f"{what}, which is in no plan any more, has the card at {card.address.text}"
-                remedy = "Set provision_prune to remove that machine, or take the card from it"
-                self.add(severity, "card_held", text, remedy, vm=one)
+                text = f"{what}, which is in no plan any more, has the GPU at {card.address.text}"
+                remedy = "Set provision_prune to remove that machine, or take the GPU from it"
+                self.add(severity, "gpu_held", text, remedy, vm=one)
             elif holder.running and not self.allowed.stop:
-                text = f"the card at {card.address.text} comes from {what}, which runs"
+                text = f"the GPU at {card.address.text} comes from {what}, which runs"
                 self.add(ERROR, "needs_stop", text, "Shut that machine down, or set provision_allow_stop", vm=one)
 
     def _is_pruned(self, guest: Guest) -> bool:
@@ -457,15 +457,15 @@ class _Check:
         for key in guest.devices:
             if key not in one["config"] and guest.own is not None and key not in guest.own:
                 if self.allowed.strict:
-                    self.add(INFO, "foreign_device", f"{key} was added by somebody else", "It is removed", vm=one)
+                    self.add(INFO, "external_device", f"{key} was added by somebody else", "It is removed", vm=one)
                 else:
                     text = f"{key} was added by somebody else and stays"
                     remedy = f"Remove it with: qm set {guest.vmid} --delete {key}; or set provision_strict"
-                    self.add(WARNING, "foreign_device", text, remedy, vm=one)
+                    self.add(WARNING, "external_device", text, remedy, vm=one)
         for entry in one["mappings"]:
             there = [other for other in self.cluster.mappings.get(entry["id"], ()) if other["node"] == entry["node"]]
             if there and not any(_says_the_same(entry, other) for other in there):
-                text = f"the mapping {entry['id']} does not say what the card is now"
+                text = f"the mapping {entry['id']} does not say what the GPU is now"
                 self.add(INFO, "mapping_stale", text, "It is corrected", vm=one)
             elif not there:
                 self.add(

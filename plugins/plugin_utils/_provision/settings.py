@@ -48,7 +48,7 @@ _NUMBERED = re.compile(r"(?:hostpci|ipconfig|unused)[0-9]+")
 
 
 class SettingsError(InputError):
-    """Settings that can not be used; ``errors`` has one text for each."""
+    """Settings that cannot be used; ``errors`` has one text for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ _OF_ROLE = frozenset(("memory_mib",))
 
 
 def find_vm_errors(values: t.Any, where: str, *, of_node: bool = False, of_role: bool = False) -> list[str]:
-    """One text for each setting of a machine that can not be used; a null is as good as absent."""
+    """One text for each setting of a machine that cannot be used; a null is as good as absent."""
     if values is None:
         return []
     if not isinstance(values, dict):

@@ -25,7 +25,7 @@ _MAKING = frozenset(("create", "clone"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A machine that has a card in its configuration."""
+    """A machine that has a GPU in its configuration."""
 
     vmid: int
     name: str
@@ -170,7 +170,7 @@ def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any
         node = cluster.nodes.get(str(one["node"]))
         if node is not None and one.get("error") is None:
             node.cards = {}
-    for one in cards.get("cards", ()):
+    for one in cards.get("devices", ()):
         card = _card(one)
         node = cluster.nodes.get(str(one["node"]))
         if node is not None and node.cards is not None and card is not None:

@@ -34,7 +34,7 @@ if t.TYPE_CHECKING:
         Holder,
     )
 
-# Machines that are not wanted any more go first, then machines let go of cards that others get: both make room. Mappings come
+# Machines that are not wanted any more go first, then machines let go of GPUs that others get: both make room. Mappings come
 # before the machines that name them, and go after those that did.
 REMOVE, RELEASE, MAP, MAKE, UNMAP = PHASES = ("remove", "release", "map", "make", "unmap")
 
@@ -127,7 +127,7 @@ class _Maker:
         return one is not None and guest.node != one["pve_node"] and guest.name == one["name"] and self.allowed.recreate
 
     def _released(self, removed: set[int]) -> dict[int, list[str]]:
-        """Which devices planned machines have to let go, because another machine gets their cards."""
+        """Which devices planned machines have to let go, because another machine gets their GPUs."""
         keys: dict[int, set[str]] = {}
         for one in self.vms:
             cards = self.cluster.nodes[one["pve_node"]].cards or {}
@@ -152,7 +152,7 @@ class _Maker:
         )
 
     def _without(self, guest: Guest, keys: Sequence[str]) -> dict[str, t.Any]:
-        """A machine without its cards, standing still; what it is to have comes when it is made what the plan says."""
+        """A machine without its GPUs, standing still; what it is to have comes when it is made what the plan says."""
         one = self.by_vmid[guest.vmid]
         config: dict[str, t.Any] = {key: one["config"][key] for key in one["config"] if not key.startswith("hostpci")}
         config |= dict.fromkeys(keys)
@@ -174,7 +174,7 @@ class _Maker:
                 yield self._step(MAP, ordered[0]["node"], f"mapping {name}", mapping=mapping)
 
     def _unused_mappings(self, prefix: str) -> Iterable[Step]:
-        """Mappings that this collection named after a card, when no planned machine has the card."""
+        """Mappings that this collection named after a GPU, when no planned machine has the GPU."""
         used = {entry["id"] for one in self.vms for entry in one["mappings"]}
         for name, entries in sorted(self.cluster.mappings.items()):
             if name in used or not entries or not all(_is_named_by_us(name, entry, prefix) for entry in entries):

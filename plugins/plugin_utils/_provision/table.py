@@ -85,7 +85,7 @@ def _notes(name: str, result: Mapping[str, t.Any]) -> Iterable[str]:
     if result.get("restart_needed"):
         keys = ", ".join(sorted(pending, key=natural_key)) or "a change"
         yield f"{name}: {keys} waits for a restart"
-    for one in result.get("foreign_additions") or ():
+    for one in result.get("external_additions") or ():
         yield f"{name}: {one.get('key')} ({one.get('value')}) was added by somebody else"
     for one in result.get("attention") or ():
         yield f"{name}: {one.get('key')}: {one.get('text')}. {one.get('remedy')}"

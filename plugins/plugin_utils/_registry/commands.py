@@ -53,7 +53,7 @@ _CPU_IMAGES: Mapping[str, str] = {
     "tei": "ghcr.io/huggingface/text-embeddings-inference:cpu-1.9",
     "infinity": "michaelf34/infinity:latest-cpu",
 }
-# An image of text-embeddings-inference is built for one generation of cards.
+# An image of text-embeddings-inference is built for one generation of GPUs.
 _TEI_TAGS: Mapping[str, str] = {
     "7.5": "turing-1.9",
     "8.0": "1.9",
@@ -172,7 +172,7 @@ def compose_service(slot: Mapping[str, t.Any], command: Command, images: Mapping
     devices = _devices(cards, all_of_them=command.cards is None) if cards else {}
     env = dict(command.env)
     if "deploy" in devices and command.cards is not None:
-        # In the container only these cards are there, and are counted anew.
+        # In the container only these GPUs are there, and are counted anew.
         env = {name: value for name, value in env.items() if name not in VARIABLES}
     service: dict[str, t.Any] = {
         "image": compose_text(images.get(command.engine) or _image(slot, command.engine)),

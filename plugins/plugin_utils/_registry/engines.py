@@ -44,7 +44,7 @@ _SOURCE = re.compile(
 
 
 class NoCommandError(Exception):
-    """A slot whose engine can not be started by a command; the text says why."""
+    """A slot whose engine cannot be started by a command; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +290,7 @@ def _gguf(source: str) -> list[Word]:
     if match["file"]:
         return ["--hf-repo", match["repo"], "--hf-file", match["file"]]
     if match["revision"]:
-        raise NoCommandError("llama.cpp can not load a revision of a hub id; name a file")
+        raise NoCommandError("llama.cpp cannot load a revision of a hub id; name a file")
     return ["--hf-repo", source]
 
 

@@ -49,7 +49,7 @@ _MAX_DESCRIPTION = 1024
 
 
 class GatewayError(InputError):
-    """A configuration that can not be made; ``errors`` has one text for each thing that is wrong."""
+    """A configuration that cannot be made; ``errors`` has one text for each thing that is wrong."""
 
 
 def make_gateway(
@@ -207,7 +207,7 @@ def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> 
 
 
 def _peers(slots: Iterable[Mapping[str, t.Any]], taken: set[str], api_key_env: str) -> dict[str, dict[str, t.Any]]:
-    """What llama-swap can not start, being on several machines or of another engine, it only asks."""
+    """What llama-swap cannot start, being on several machines or of another engine, it only asks."""
     found: dict[str, dict[str, t.Any]] = {}
     for slot in slots:
         told = [swap_text(str(name)) for name in (slot["model"], *(slot.get("aliases") or ()))]

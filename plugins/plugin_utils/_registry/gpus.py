@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Which cards an engine sees where it does not have the machine to itself."""
+"""Which GPUs an engine sees where it does not have the machine to itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus im
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# All that chooses cards: of these only what is told here holds, for a profile does not know which cards a slot has.
+# All that chooses GPUs: of these only what is told here holds, for a profile does not know which GPUs a slot has.
 VARIABLES = frozenset(
     {
         "CUDA_VISIBLE_DEVICES",
@@ -36,7 +36,7 @@ _UUID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9-]+", re.ASCII)
 
 
 def vendor_of(cards: Sequence[Mapping[str, t.Any]]) -> str | None:
-    """Return who made the cards, all of which are of one class; None where that is not known."""
+    """Return who made the GPUs, all of which are of one class; None where that is not known."""
     for card in cards:
         known = gpu_table(()).get(str(card.get("gpu_class")))
         vendor = card.get("vendor") or (known.vendor if known is not None else None)
@@ -47,14 +47,14 @@ def vendor_of(cards: Sequence[Mapping[str, t.Any]]) -> str | None:
 
 
 def device_ids(cards: Sequence[Mapping[str, t.Any]]) -> list[str]:
-    """Return how NVIDIA's software is told the cards: by UUID, or by index where one has none of its own."""
+    """Return how NVIDIA's software is told the GPUs: by UUID, or by index where one has none of its own."""
     uuids = [str(card.get("uuid")) for card in cards]
     is_known = len(set(uuids)) == len(uuids) and all(_UUID.fullmatch(uuid) for uuid in uuids)
     return uuids if is_known else _indices(cards)
 
 
 def visible_cards(cards: Sequence[Mapping[str, t.Any]]) -> dict[str, str]:
-    """Return the variables that leave an engine these cards only; with none, no card at all.
+    """Return the variables that leave an engine these GPUs only; with none, no GPU at all.
 
     AMD's are named to HIP alone: masks of ROCR and HIP count one within the other, and Ray refuses that of ROCR.
     """
@@ -62,7 +62,7 @@ def visible_cards(cards: Sequence[Mapping[str, t.Any]]) -> dict[str, str]:
         return {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
     vendor = vendor_of(cards)
     found: dict[str, str] = {}
-    # Of a card of an unknown maker each is told; the software of the others does not look.
+    # Of a GPU of an unknown maker each is told; the software of the others does not look.
     if vendor in ("nvidia", None):
         ids = device_ids(cards)
         found["CUDA_VISIBLE_DEVICES"] = ",".join(ids)

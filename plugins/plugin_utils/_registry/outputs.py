@@ -139,7 +139,7 @@ def _read_document(path: Path, errors: list[str], remedy: str) -> dict[str, t.An
             return load_document(text)
         errors.append(f"{path}: is not there; {remedy}")
     except (OSError, UnicodeDecodeError, DocumentError) as exc:
-        errors.append(f"{path}: can not be read ({exc}); mend the file or make it again")
+        errors.append(f"{path}: cannot be read ({exc}); mend the file or make it again")
     return {}
 
 
@@ -155,7 +155,7 @@ def load_slots(directory: Path) -> Documents:
             text = path.read_text(encoding="utf-8")
             document = load_document(text)
         except (OSError, UnicodeDecodeError, DocumentError) as exc:
-            errors.append(f"{path}: can not be read ({exc}); remove it and write the slots again")
+            errors.append(f"{path}: cannot be read ({exc}); remove it and write the slots again")
             continue
         if document.get("managed_by") != MANAGED_BY:
             continue
@@ -176,7 +176,7 @@ def _files_in(directory: Path, errors: list[str]) -> Iterator[Path]:
                 if entry.name.endswith(_SLOT_SUFFIX) and not entry.name.startswith(".") and entry.is_file():
                     yield directory / entry.name
     except OSError as exc:
-        errors.append(f"{directory}: can not be read ({exc.strerror or exc}); write the slots first")
+        errors.append(f"{directory}: cannot be read ({exc.strerror or exc}); write the slots first")
 
 
 def make_outputs(

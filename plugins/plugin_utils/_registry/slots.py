@@ -47,7 +47,7 @@ if t.TYPE_CHECKING:
 VERSION = 1
 MANAGED_BY = "knaster.inventory"
 
-# What engines on one card may take of it together; the rest is the driver's.
+# What engines on one GPU may take of it together; the rest is the driver's.
 _UTILISATION = 0.92
 _MAX_PORT = 65535
 _DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", re.ASCII)
@@ -72,7 +72,7 @@ MODEL_FIELDS = (
 
 
 class SlotError(InputError):
-    """Slots that can not be told; ``errors`` has one text for each thing that is wrong."""
+    """Slots that cannot be told; ``errors`` has one text for each thing that is wrong."""
 
 
 class _Place(t.NamedTuple):
@@ -322,7 +322,7 @@ class _Writer:
         machine, host = self._machine(place.key, part)
         indices = list(part.get("gpu_indices") or ())
         found = {"rank": part.get("rank", 0), "node": part["node"], **machine, "host": host, "gpu_indices": indices}
-        # Where others have cards beside it, it must be told which are its own.
+        # Where others have GPUs beside it, it must be told which are its own.
         return found if machine else found | {"gpus": self._gpus(place.entry, part)}
 
     def _meet_port(self, engine: str, nodes: Sequence[str], slot_id: str) -> int:
@@ -363,7 +363,7 @@ class _Writer:
         return {"paths": told} if told else {}
 
     def _share(self, place: _Place) -> float | None:
-        """The share of its card that a slot's engine may take, where others have a part in it."""
+        """The share of its GPU that a slot's engine may take, where others have a part in it."""
         if "gpu_index" not in place.entry:
             return None
         together = place.entry.get("colocate")
@@ -388,7 +388,7 @@ class _Writer:
         return model, _profile_for(model, place) if model is not None else None
 
     def _gpus(self, entry: Mapping[str, t.Any], shard: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-        """The cards of a slot's machine, with what is known of each."""
+        """The GPUs of a slot's machine, with what is known of each."""
         if "shards" in entry:
             indices, cards = list(shard.get("gpu_indices") or ()), list(shard.get("gpus") or ())
         elif "gpu_index" in entry:
@@ -425,7 +425,7 @@ def _model_of_slot(role: Role | None, name: str) -> str | None:
 
 
 def _profile_for(model: Model, place: _Place) -> Profile | None:
-    """The model's profile for the one card that a role has (or for none), the highest priority first."""
+    """The model's profile for the one GPU that a role has (or for none), the highest priority first."""
     gpu = place.entry.get("gpu")
     gpu_class = gpu.get("gpu_class") if isinstance(gpu, dict) else None
     fitting = [

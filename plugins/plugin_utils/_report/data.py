@@ -5,9 +5,9 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the script of the report draws from: nodes, cards and placements, with everything that repeats said once.
+"""What the script of the report draws from: nodes, GPUs and placements, with everything that repeats said once.
 
-Rows are lists with a fixed place for each value (named in page.js), because ten thousand cards with named values would make a
+Rows are lists with a fixed place for each value (named in page.js), because ten thousand GPUs with named values would make a
 page of many megabytes.
 """
 
@@ -22,8 +22,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# The place of a state in this list is its number in the data. "broken" is a card in use that does not work.
-CARD_STATES = ("used", "free", "foreign", "unhealthy", "unknown", "broken")
+# The place of a state in this list is its number in the data. "broken" is a GPU in use that does not work.
+CARD_STATES = ("used", "free", "external", "unhealthy", "unknown", "broken")
 
 Card = tuple[str, int]
 
@@ -52,7 +52,7 @@ def page_data(
 ) -> dict[str, t.Any]:
     """Everything that the script needs, as plain data.
 
-    :param fitting: models that fit a card, by node and index
+    :param fitting: models that fit a GPU, by node and index
     """
     return _Data(plan, replicas, fitting or {}).made(nodes)
 
@@ -68,7 +68,7 @@ class _Data:
         self.fitting = fitting
         self.kinds, self.lists, self.weights, self.cpus = Table(), Table(), Table(), Table()
         self.classes: dict[Card, str | None] = {}
-        # What the plan says of cards that it gave out: all that is known of one that no profile shows any more.
+        # What the plan says of GPUs that it gave out: all that is known of one that no profile shows any more.
         self.planned: dict[Card, Mapping[str, t.Any]] = {}
         self.placed: list[list[t.Any]] = []
         self.on_card: dict[Card, list[int]] = {}
@@ -96,7 +96,7 @@ class _Data:
     def made(self, nodes: Sequence[Mapping[str, t.Any]]) -> dict[str, t.Any]:
         left = {row["name"]: row for row in self.plan.get("nodes") or ()}
         ordered = sorted(nodes, key=lambda node: natural_key(str(node["name"])))
-        # A profile written by hand may leave the class to the table of cards; it is looked up as the plan does it.
+        # A profile written by hand may leave the class to the table of GPUs; it is looked up as the plan does it.
         fleet = read_nodes(with_known_states(list(nodes)))
         for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True):
             self.classes[fleet.names[node], index] = fleet.shapes[shape].gpu_class
@@ -200,7 +200,7 @@ class _Data:
         return self.weights.number(tuple(row), row)
 
     def _cards(self, node: Mapping[str, t.Any]) -> list[list[t.Any]]:
-        """A row for each card of the ledger; a card that only the profile has (the plan is older) is unknown."""
+        """A row for each GPU of the ledger; a GPU that only the profile has (the plan is older) is unknown."""
         gpus = {gpu["index"]: gpu for gpu in node.get("gpus") or ()}
         ledger = {row["gpu_index"]: row for row in self.rows.get(node["name"]) or ()}
         return [
@@ -224,7 +224,7 @@ class _Data:
             gpu.get("uuid") or row.get("uuid"),
             (gpu.get("pci") or {}).get("address") or row.get("pci_address"),
             self.live_on_card.get((node, index)) or 0,
-            _holder(gpu.get("holder")) or (row.get("by") if state == "foreign" else None),
+            _holder(gpu.get("holder")) or (row.get("by") if state == "external" else None),
             health.get("text") or health.get("code"),
             self._list(self.fitting.get((node, index))),
         )
@@ -267,7 +267,7 @@ def _disks(node: Mapping[str, t.Any]) -> list[list[t.Any]] | None:
 
 
 def _holder(holder: Mapping[str, t.Any] | None) -> str | None:
-    """Who holds a card, where it is not one of ours."""
+    """Who holds a GPU, where it is not one of ours."""
     if not holder or holder.get("ours"):
         return None
     return " ".join(str(holder[key]) for key in ("kind", "id", "name") if holder.get(key) is not None) or None

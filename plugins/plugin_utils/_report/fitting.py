@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What can run here: the models that fit each card."""
+"""What can run here: the models that fit each GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fitting_by_card(
     *,
     engines: Mapping[str, Engine] = BUILTIN_ENGINES,
 ) -> dict[tuple[str, int], list[str]]:
-    """The models of a catalog that fit a card, by node and index. Cards that look alike share one list."""
+    """The models of a catalog that fit a GPU, by node and index. GPUs that look alike share one list."""
     fleet = read_nodes(nodes)
     fits: dict[int, list[str]] = {}
     found: dict[tuple[str, int], list[str]] = {}

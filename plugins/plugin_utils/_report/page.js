@@ -13,9 +13,9 @@ const CARD = { index: 0, state: 1, kind: 2, by: 3, uuid: 4, pci: 5, live: 6, hol
 const KIND = { cls: 0, name: 1, gb: 2, mib: 3, cap: 4, driver: 5 };
 const WORK = { name: 0, base: 1, kind: 2, engine: 3, why: 4, fits: 5, weights: 6, mib: 7, vm: 8, risk: 9 };
 const LIVE = { id: 0, role: 1, model: 2, state: 3, reason: 4, running: 5, waiting: 6, idle: 7, drift: 8, simulated: 9 };
-const STATE_TEXT = { used: "in use", free: "free", foreign: "held by others", unhealthy: "broken", unknown: "not known", broken: "broken, in use" };
-const BAR = ["used", "broken", "free", "foreign", "unhealthy", "unknown"];
-const HATCHED = new Set(["foreign", "unhealthy", "unknown", "broken"]);
+const STATE_TEXT = { used: "in use", free: "free", external: "held by others", unhealthy: "broken", unknown: "not known", broken: "broken, in use" };
+const BAR = ["used", "broken", "free", "external", "unhealthy", "unknown"];
+const HATCHED = new Set(["external", "unhealthy", "unknown", "broken"]);
 const SIGNS = { failed: "!", starting: "\u2026", draining: "\u2193" };
 const CHUNK = 48;
 /* Up to so many nodes are drawn without being asked for. */
@@ -158,7 +158,7 @@ function findGroupings() {
     groupings.set(`label:${key}`, { text: `label ${key}`, of: (node) => (Object.hasOwn(node[NODE.labels], key) ? node[NODE.labels][key] : `no label ${key}`) });
   }
   if (fabrics) groupings.set("fabric", { text: "fabric", of: (node) => node[NODE.fabrics].join(", ") || "no fabric" });
-  groupings.set("class", { text: "class of cards", of: classesOf });
+  groupings.set("class", { text: "class of GPUs", of: classesOf });
   groupings.set("state", { text: "state of the node", of: (node) => node[NODE.state] });
   const first = ["label:rack", "label:row", "label:room", "label:zone"].find((key) => groupings.has(key));
   if (nodes.length < 9) defaults.by = "none";
@@ -167,8 +167,8 @@ function findGroupings() {
   else defaults.by = classes.size > 1 ? "class" : "none";
 }
 function classesOf(node) {
-  if (!node[NODE.cards]) return "cards not known";
-  return [...new Set(cardsOf(node).map((card) => kindOf(card)[KIND.cls] || "unknown class"))].join(", ") || "no cards";
+  if (!node[NODE.cards]) return "GPUs not known";
+  return [...new Set(cardsOf(node).map((card) => kindOf(card)[KIND.cls] || "unknown class"))].join(", ") || "no GPUs";
 }
 
 /* ---- drawing ---- */
@@ -176,7 +176,7 @@ const unitOf = (card) => Math.sqrt(kindOf(card)[KIND.gb] || 12);
 const widest = Math.max(12, ...nodes.map((node) => cardsOf(node).reduce((sum, card) => sum + unitOf(card), 0)));
 function cardText(card) {
   const kind = kindOf(card);
-  const parts = [`card ${card[CARD.index]}: ${kind[KIND.cls] || "unknown class"}${known(kind[KIND.gb]) ? ` ${kind[KIND.gb]} GB` : ""}, ${STATE_TEXT[stateOf(card)]}`];
+  const parts = [`GPU ${card[CARD.index]}: ${kind[KIND.cls] || "unknown class"}${known(kind[KIND.gb]) ? ` ${kind[KIND.gb]} GB` : ""}, ${STATE_TEXT[stateOf(card)]}`];
   const by = workOf(card).map((one) => one[WORK.name]).join(", ") || card[CARD.holder];
   if (by) parts.push(by);
   for (const at of card[CARD.live] || []) parts.push(`${DATA.live[at][LIVE.id]} ${DATA.live[at][LIVE.state]}`);
@@ -205,7 +205,7 @@ function blocksOf(node, matched) {
 }
 function strip(node, small, matched) {
   const height = small ? 12 : 24;
-  const made = svg("svg", { class: "strip", role: "img", width: "100%", height, "aria-label": `${plural(cardsOf(node).length, "card")}: ${caption(node, true)}` });
+  const made = svg("svg", { class: "strip", role: "img", width: "100%", height, "aria-label": `${plural(cardsOf(node).length, "GPU")}: ${caption(node, true)}` });
   const gap = small ? 0.9 : 0.7;
   const percent = (value) => `${value.toFixed(2)}%`;
   const scale = 100 / widest;
@@ -260,7 +260,7 @@ function caption(node, free) {
       const name = work.map((one) => one[WORK.name]).join(" + ");
       owners.set(name, { work, count: (owners.get(name) || { count: 0 }).count + 1 });
     } else if (free || stateOf(card) !== "free") {
-      const text = stateOf(card) === "foreign" && card[CARD.holder] ? card[CARD.holder] : STATE_TEXT[stateOf(card)];
+      const text = stateOf(card) === "external" && card[CARD.holder] ? card[CARD.holder] : STATE_TEXT[stateOf(card)];
       others.set(text, (others.get(text) || 0) + 1);
     }
   }
@@ -303,7 +303,7 @@ function tile(at, result) {
   if (failed) head.append(el("span", { class: "tag error" }, `${failed} failed`));
   const broken = cards.filter((card) => ["unhealthy", "broken"].includes(stateOf(card))).length;
   if (broken && !small) head.append(el("span", { class: "tag error" }, `${broken} broken`));
-  const none = node[NODE.cards] ? "no cards" : "cards not known";
+  const none = node[NODE.cards] ? "no GPUs" : "GPUs not known";
   if (!small || !cards.length) head.append(el("span", { class: "n-class" }, bdi(classText(node) || none)));
   if (free) head.append(el("span", { class: "n-free" }, `${free} free`));
   const summary = el("summary", null, head);
@@ -333,7 +333,7 @@ function tile(at, result) {
 function table(heads, rows, label) {
   const head = el("tr", null, ...heads.map((text) => el("th", { scope: "col" }, text)));
   const body = rows.map((cells) => el("tr", null, ...cells.map((cell, at) => {
-    const made = el(at ? "td" : "th", at ? { "data-label": heads[at] } : { scope: "row", "data-label": heads[0] === "Card" ? "Card" : null });
+    const made = el(at ? "td" : "th", at ? { "data-label": heads[at] } : { scope: "row", "data-label": heads[0] === "GPU" ? "GPU" : null });
     if (cell instanceof Node) made.append(cell);
     else made.append(known(cell) && cell !== "" ? bdi(cell) : el("span", { class: "muted" }, "-"));
     return made;
@@ -388,7 +388,7 @@ function nodeBody(at) {
   if (node[NODE.notes]) body.append(el("h4", null, "Notes"), el("ul", { class: "plain" }, ...node[NODE.notes].map((note) => el("li", null, bdi(note)))));
   const cards = cardsOf(node);
   if (cards.length) {
-    body.append(el("h4", null, "Cards"), table(["Card", "Class", "State", "Who", "Compute", "Driver", "Address", "UUID"], cards.map((card) => {
+    body.append(el("h4", null, "GPUs"), table(["GPU", "Class", "State", "Who", "Compute", "Driver", "Address", "UUID"], cards.map((card) => {
       const kind = kindOf(card);
       return [
         card[CARD.index], kindText(kind),
@@ -397,7 +397,7 @@ function nodeBody(at) {
         known(kind[KIND.cap]) ? (Number.isInteger(kind[KIND.cap]) ? `${kind[KIND.cap]}.0` : kind[KIND.cap]) : null, kind[KIND.driver],
         known(card[CARD.pci]) ? el("span", { class: "mono" }, bdi(card[CARD.pci])) : null, known(card[CARD.uuid]) ? el("span", { class: "mono" }, bdi(card[CARD.uuid])) : null,
       ];
-    }), `Cards of ${node[NODE.name]}`));
+    }), `GPUs of ${node[NODE.name]}`));
     body.lastElementChild.classList.add("wide-2");
     const fitting = new Map();
     for (const card of cards) {
@@ -406,8 +406,8 @@ function nodeBody(at) {
     }
     if (fitting.size) {
       const rows = el("dl", { class: "facts" });
-      for (const [list, indices] of fitting) fact(rows, `card${indices.length === 1 ? "" : "s"} ${spans(indices)}`, models(list));
-      body.append(el("h4", null, "Models that fit one card"), rows);
+      for (const [list, indices] of fitting) fact(rows, `GPU${indices.length === 1 ? "" : "s"} ${spans(indices)}`, models(list));
+      body.append(el("h4", null, "Models that fit one GPU"), rows);
     }
   }
   const work = [...new Set([...(node[NODE.cpuWork] || []), ...cards.flatMap((card) => card[CARD.by] || [])])].map((one) => DATA.placed[one]);
@@ -494,7 +494,7 @@ function drawGroups() {
     const counts = {};
     let cards = 0;
     for (const at of own) for (const card of cardsOf(nodes[at])) { counts[stateOf(card)] = (counts[stateOf(card)] || 0) + 1; cards += 1; }
-    const text = BAR.filter((state) => counts[state]).map((state) => `${number(counts[state])} ${STATE_TEXT[state]}`).join(", ") || "no cards";
+    const text = BAR.filter((state) => counts[state]).map((state) => `${number(counts[state])} ${STATE_TEXT[state]}`).join(", ") || "no GPUs";
     const details = el("details", { class: "group" }, el("summary", null,
       el("h3", null, bdi(name), " ", el("span", { class: "count" }, plural(own.length, "node"))),
       bar(counts, cards, text), el("span", { class: "g-counts" }, text)));
@@ -535,7 +535,7 @@ function filter() {
   byId("clear").hidden = !terms.length;
   if (!terms.length) {
     results = null;
-    byId("count").textContent = `${plural(nodes.length, "node")}, ${plural(allCards, "card")}`;
+    byId("count").textContent = `${plural(nodes.length, "node")}, ${plural(allCards, "GPU")}`;
     return;
   }
   if (!index) index = makeIndex();
@@ -548,7 +548,7 @@ function filter() {
     units.forEach((one, at) => { cardCount += hits[at] && one.card; });
     return { cards: hits };
   });
-  byId("count").textContent = `${number(nodeCount)} of ${plural(nodes.length, "node")}, ${number(cardCount)} of ${plural(allCards, "card")} match`;
+  byId("count").textContent = `${number(nodeCount)} of ${plural(nodes.length, "node")}, ${number(cardCount)} of ${plural(allCards, "GPU")} match`;
 }
 function apply() {
   filter();
@@ -598,7 +598,7 @@ function planBody(kind, base) {
     return [work[WORK.name], link, place.cards.map((card) => card[CARD.index]).join(", ") || "CPU", work[WORK.vm], gb(work[WORK.mib]), work[WORK.weights],
       (work[WORK.risk] ? `at risk (${work[WORK.risk]}): ` : "") + (work[WORK.why] || "")];
   });
-  return rows.length ? table(["Replica", "Node", "Cards", "Machine", "Memory", "Weights", "Why there"], rows, `Placements of ${base}`) : el("p", { class: "muted" }, "It has no place.");
+  return rows.length ? table(["Replica", "Node", "GPUs", "Machine", "Memory", "Weights", "Why there"], rows, `Placements of ${base}`) : el("p", { class: "muted" }, "It has no place.");
 }
 function goTo(name) {
   ask({ q: "" });

@@ -54,7 +54,7 @@ def render_report(
     :param previous: the plan before this one, for what changed; None: there is none
     :param replicas: what was observed
     :param losses: what the loss of each node would cost, as ``what_if_lost`` returns it; None: nobody asked
-    :param fitting: the models that fit each card, by node and index, as ``fitting_by_card`` returns it
+    :param fitting: the models that fit each GPU, by node and index, as ``fitting_by_card`` returns it
     """
     style, script = _part("page.css"), _part("page.js")
     text = _template().render(

@@ -24,7 +24,7 @@ if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # In the order of a bar: what works first, what needs a look last.
-BAR_STATES = ("used", "free", "foreign", "unhealthy", "unknown")
+BAR_STATES = ("used", "free", "external", "unhealthy", "unknown")
 _NODE_STATES = ("ready", "cordoned", "draining", "unreachable")
 _SEVERITIES = ("error", "warning", "info")
 # How many lines of a long list are open before the rest.
@@ -35,8 +35,8 @@ _REFUSED = {
     "node_state": "node not ready",
     "node_pin": "another node is named",
     "selector": "labels do not match",
-    "no_gpu": "node without a card",
-    "gpus_unknown": "cards of the node not known",
+    "no_gpu": "node without a GPU",
+    "gpus_unknown": "GPUs of the node not known",
     "engine": "engine does not run there",
     "kind": "kind of model",
     "vendor": "vendor",
@@ -49,9 +49,9 @@ _REFUSED = {
     "unhealthy": "broken",
     "health_unknown": "health not known",
     "iommu_group": "shares its IOMMU group",
-    "foreign": "held by others",
+    "external": "held by others",
     "in_use": "taken",
-    "block": "fewer cards together than needed",
+    "block": "fewer GPUs together than needed",
     "fabric": "not on one fabric",
     "ram": "node memory too small",
     "disk": "disk too small",
@@ -127,8 +127,8 @@ def _headline(summary: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     nodes, cards, models, replicas = summary["nodes"], _card_totals(summary), summary["models"], summary["replicas"]
     rows = [
         _figure("nodes", "Nodes ready", ("nodes.ready", nodes["ready"]), ("nodes.total", nodes["total"])),
-        _figure("cards", "Cards in use", ("gpus.used", cards["used"]), ("gpus.total", cards["total"])),
-        _figure("free", "Cards free", ("gpus.free", cards["free"]), None),
+        _figure("cards", "GPUs in use", ("gpus.used", cards["used"]), ("gpus.total", cards["total"])),
+        _figure("free", "GPUs free", ("gpus.free", cards["free"]), None),
     ]
     rows[0]["parts"] = _parts("nodes", nodes, _NODE_STATES[1:])
     rows[1]["parts"] = _parts("gpus", cards, BAR_STATES[2:])
@@ -223,10 +223,10 @@ def _refusal(one: Mapping[str, t.Any]) -> dict[str, t.Any]:
         "bottleneck": None
         if not bottleneck
         else {
-            "text": f"{listing(bottleneck['roles'])} together want {plural(bottleneck['wanted'], 'card')};"
-            f" {bottleneck['card_count']} {'exists' if bottleneck['card_count'] == 1 else 'exist'} for them",
-            "cards": [f"{card['node']}:{card['gpu_index']}" for card in bottleneck["cards"]],
-            "more": bottleneck["card_count"] - len(bottleneck["cards"]),
+            "text": f"{listing(bottleneck['roles'])} together want {plural(bottleneck['wanted'], 'GPU')};"
+            f" {bottleneck['gpu_count']} {'exists' if bottleneck['gpu_count'] == 1 else 'exist'} for them",
+            "gpus": [f"{card['node']}:{card['gpu_index']}" for card in bottleneck["gpus"]],
+            "more": bottleneck["gpu_count"] - len(bottleneck["gpus"]),
         },
         "help": one.get("what_would_help") or [],
     }

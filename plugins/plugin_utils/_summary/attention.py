@@ -57,23 +57,23 @@ CODES: Mapping[str, str] = {
     "unplaced": ERROR,
     "replica_failed": ERROR,
     "node_lost": ERROR,
-    "card_broken_in_use": ERROR,
+    "gpu_broken_in_use": ERROR,
     "node_unreachable": WARNING,
     "plan_outdated": WARNING,
     "node_still_used": WARNING,
     "other_model": WARNING,
     "too_little_memory": WARNING,
-    "card_broken": WARNING,
-    "card_unknown": WARNING,
-    "cards_not_known": WARNING,
+    "gpu_broken": WARNING,
+    "gpu_unknown": WARNING,
+    "gpus_unknown": WARNING,
     "stale": WARNING,
     "short": WARNING,
     "idle": INFO,
     "unknown_fingerprint": INFO,
     "node_drained": INFO,
     "node_cordoned": INFO,
-    "card_foreign": INFO,
-    "card_split": INFO,
+    "gpu_external": INFO,
+    "gpu_split": INFO,
     "simulated": INFO,
 }
 _RANK = {code: (SEVERITIES.index(severity), at) for at, (code, severity) in enumerate(CODES.items())}
@@ -141,7 +141,7 @@ def _replicas(facts: Facts) -> Iterable[Finding]:
         yield from _drift(name, facts.drifts[name])
     for each in facts.idle:
         told = f"nobody asked it anything for {duration(each['idle_seconds'])}"
-        holds = f" and it holds {plural(each['gpus'], 'card')}" if each["gpus"] else ""
+        holds = f" and it holds {plural(each['gpus'], 'GPU')}" if each["gpus"] else ""
         yield "idle", each["id"], f"{told}{holds}; stop it, or lower what is wanted of it, where that is not meant"
 
 
@@ -169,10 +169,10 @@ def _nodes(facts: Facts) -> Iterable[Finding]:
         here = holds.get(name, [])
         if state == UNREACHABLE:
             if here:
-                text = f"it can not be reached and has {listing(here)}; bring it back, or take it out of the inventory"
+                text = f"it cannot be reached and has {listing(here)}; bring it back, or take it out of the inventory"
                 yield "node_lost", name, f"{text} and plan again to place them elsewhere"
             else:
-                yield "node_unreachable", name, "it can not be reached; nothing is planned on it. Collect it again"
+                yield "node_unreachable", name, "it cannot be reached; nothing is planned on it. Collect it again"
         elif state == DRAINING:
             if here:
                 yield "node_still_used", name, f"it is being drained and still has {listing(here)}; {kept}"
@@ -187,7 +187,7 @@ def _nodes(facts: Facts) -> Iterable[Finding]:
         if count is None and state != UNREACHABLE:
             notes = facts.profiles[name].get("notes")
             why = f" ({notes[0]})" if isinstance(notes, list) and notes else ""
-            yield "cards_not_known", name, f"its cards could not be found out{why}; mend that and collect it again"
+            yield "gpus_unknown", name, f"its GPUs could not be found out{why}; mend that and collect it again"
     for one in facts.plan.get("assignments") or ():
         if one.get("at_risk") == LOW_MEMORY:
             left = f"{one.get('memory_mib')} MiB"
@@ -206,7 +206,7 @@ def _on_nodes(plan: Mapping[str, t.Any]) -> dict[str, list[str]]:
 
 
 def _cards(facts: Facts) -> Iterable[Finding]:
-    """One finding for each node and kind of trouble, so that a node of eight cards is not eight lines."""
+    """One finding for each node and kind of trouble, so that a node of eight GPUs is not eight lines."""
     states = dict(zip(facts.fleet.names, facts.fleet.states, strict=True))
     by_node: dict[tuple[str, str], list[Card]] = {}
     for card in facts.cards:
@@ -214,17 +214,17 @@ def _cards(facts: Facts) -> Iterable[Finding]:
         if code is not None:
             by_node.setdefault((code, card.node), []).append(card)
     for (code, node), cards in by_node.items():
-        which = f"{'card' if len(cards) == 1 else 'cards'} {', '.join(str(card.gpu_index) for card in cards)}"
+        which = f"{'GPU' if len(cards) == 1 else 'GPUs'} {', '.join(str(card.gpu_index) for card in cards)}"
         yield code, node, _card_text(code, which, node, cards, facts)
 
 
 def _card_code(card: Card, node_state: str, facts: Facts) -> str | None:
     if card.broken:
-        return "card_broken_in_use" if card.state == USED else "card_broken"
-    if card.state == "foreign":
-        return "card_foreign"
+        return "gpu_broken_in_use" if card.state == USED else "gpu_broken"
+    if card.state == "external":
+        return "gpu_external"
     if card.state == "unknown" and node_state != UNREACHABLE:
-        return "card_split" if (_gpu(facts, card) or {}).get("mig") else "card_unknown"
+        return "gpu_split" if (_gpu(facts, card) or {}).get("mig") else "gpu_unknown"
     return None
 
 
@@ -237,17 +237,17 @@ def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: F
     one = len(cards) == 1
     is_, it = ("is", "it") if one else ("are", "them")
     owners = listing(dict.fromkeys(card.by for card in cards if card.by))
-    if code == "card_foreign":
+    if code == "gpu_external":
         return f"{which} {is_} held by others ({owners or 'somebody'}) and not planned with"
-    if code == "card_split":
+    if code == "gpu_split":
         return f"{which} {is_} divided (MIG or partitions) and not planned with; undo that to use {it} whole"
     health = next((gpu.get("health") for card in cards if (gpu := _gpu(facts, card)) and gpu.get("health")), None)
     told = f" ({health['text']})" if isinstance(health, dict) and health.get("text") else ""
-    if code == "card_unknown":
+    if code == "gpu_unknown":
         return (
             f"nothing is known of the health of {which}{told}, so nothing new goes there; look at {it}, collect again"
         )
-    if code == "card_broken_in_use":
+    if code == "gpu_broken_in_use":
         return f"{which} {is_} broken{told} and {'has' if one else 'have'} {owners}; drain {node} to move that away"
     return f"{which} {is_} broken{told}, nothing goes there; reset or replace {it}"
 

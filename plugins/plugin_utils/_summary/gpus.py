@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The cards of a fleet, each in one state: from the ledger of the plan, with their class from the profiles."""
+"""The GPUs of a fleet, each in one state: from the ledger of the plan, with their class from the profiles."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if t.TYPE_CHECKING:
 FREE, USED = "free", "used"
 UNKNOWN_CLASS = "unknown"
 
-# The class of a card, and whether it is broken.
+# The class of a GPU, and whether it is broken.
 _Look = tuple[str, bool]
 
 
 class Card(t.NamedTuple):
-    """A card and its one state; ``by`` is who has it, and ``broken`` is that its own health says so."""
+    """A GPU and its one state; ``by`` is who has it, and ``broken`` is that its own health says so."""
 
     node: str
     gpu_index: int
@@ -43,7 +43,7 @@ class Card(t.NamedTuple):
 
 
 def list_cards(fleet: Fleet, plan: Mapping[str, t.Any]) -> list[Card]:
-    """Every card of the ledger; of a plan without a ledger, every card of the profiles."""
+    """Every GPU of the ledger; of a plan without a ledger, every GPU of the profiles."""
     rows = plan.get("ledger")
     if rows is None:
         rows = _rows_without_ledger(fleet, plan)
@@ -66,7 +66,7 @@ def list_cards(fleet: Fleet, plan: Mapping[str, t.Any]) -> list[Card]:
 
 
 def count_cards(cards: Sequence[Card]) -> dict[str, dict[str, int]]:
-    """How many cards of each class are in which state; the total is the sum of the states."""
+    """How many GPUs of each class are in which state; the total is the sum of the states."""
     found: dict[str, dict[str, int]] = {}
     for card in cards:
         counts = found.get(card.gpu_class)
@@ -78,8 +78,8 @@ def count_cards(cards: Sequence[Card]) -> dict[str, dict[str, int]]:
 
 
 def free_blocks(fleet: Fleet, cards: Iterable[Card]) -> tuple[set[str], dict[str, tuple[set[str], set[str]]]]:
-    """The ready nodes with every card free; and for each class the nodes that have it, and those of them that are
-    ready with every card of that class free.
+    """The ready nodes with every GPU free; and for each class the nodes that have it, and those of them that are
+    ready with every GPU of that class free.
     """
     ready = {name for name, state in zip(fleet.names, fleet.states, strict=True) if state == READY}
     has: dict[str, set[str]] = {}
@@ -94,7 +94,7 @@ def free_blocks(fleet: Fleet, cards: Iterable[Card]) -> tuple[set[str], dict[str
 
 
 class _Known:
-    """What is known of a card: by its uuid or address where both sides know it, else by its index."""
+    """What is known of a GPU: by its uuid or address where both sides know it, else by its index."""
 
     def __init__(self, fleet: Fleet, plan: Mapping[str, t.Any]) -> None:
         self._by_index: dict[tuple[str, int], tuple[str | None, _Look]] = {}
@@ -110,7 +110,7 @@ class _Known:
         ):
             look = (fleet.shapes[shape].gpu_class or UNKNOWN_CLASS, bool(flags & UNHEALTHY))
             self._add(fleet.names[node], index, uuid, address, look)
-        # A node that shows no cards now may still have some in the plan.
+        # A node that shows no GPUs now may still have some in the plan.
         for node_name, index, gpu in _planned_gpus(plan):
             told = {key: value for key, value in gpu.items() if isinstance(value, str)}
             look = (told.get("gpu_class", UNKNOWN_CLASS), False)
@@ -173,7 +173,7 @@ def _rows_without_ledger(fleet: Fleet, plan: Mapping[str, t.Any]) -> list[dict[s
             row |= {"state": USED, "by": owners.pop(key)}
             if fleet.card_flags[card] & UNHEALTHY:
                 row["healthy"] = False
-        elif row["state"] == "foreign":
+        elif row["state"] == "external":
             row["by"] = fleet.holders.get(card)
         rows.append(row)
     rows += [{"node": node, "gpu_index": index, "state": USED, "by": by} for (node, index), by in owners.items()]

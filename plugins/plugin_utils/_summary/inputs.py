@@ -28,7 +28,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.optio
 if t.TYPE_CHECKING:
     from collections.abc import Iterable
 
-CARD_STATES = ("used", "unhealthy", "free", "foreign", "unknown")
+CARD_STATES = ("used", "unhealthy", "free", "external", "unknown")
 # What is asked of an observed replica: the type of each key that is there, None being "not known".
 _OBSERVED: dict[str, tuple[type, ...]] = {
     "role": (str,),
@@ -58,7 +58,7 @@ _SHOWN = 60
 
 
 class SummaryError(InputError):
-    """What can not be summed up; ``errors`` has one sentence for each thing that is wrong."""
+    """What cannot be summed up; ``errors`` has one sentence for each thing that is wrong."""
 
 
 def with_known_states(nodes: t.Any) -> t.Any:
@@ -188,7 +188,7 @@ def _ledger_errors(ledger: list[dict[str, t.Any]]) -> Iterable[str]:
             yield f"plan: ledger[{at}]: state {_shown(state)} is none of {', '.join(CARD_STATES)}."
         first = seen.setdefault((node, index), at)
         if first != at:
-            yield f"plan: ledger[{at}]: card {index} of {_shown(node)} is in ledger[{first}] already; a card has one state."
+            yield f"plan: ledger[{at}]: GPU {index} of {_shown(node)} is in ledger[{first}] already; a GPU has one state."
 
 
 def find_replica_errors(replicas: t.Any) -> list[str]:
@@ -216,7 +216,7 @@ def _replica_errors(replicas: t.Any) -> Iterable[str]:
         for key, kinds in _OBSERVED.items():
             value = one.get(key)
             if value is not None and not _is(value, *kinds):
-                yield f"{where}: {key} can not be {_shown(value)}."
+                yield f"{where}: {key} cannot be {_shown(value)}."
         seconds: t.Any = one.get("idle_seconds")
         if _is(seconds, int, float) and not 0 <= seconds < float("inf"):
             yield f"{where}: idle_seconds is 0 or more, this is {_shown(seconds)}."

@@ -39,7 +39,7 @@ def _metrics(summary: Mapping[str, t.Any]) -> Iterable[tuple[str, str, Samples]]
     yield "knaster_nodes", "Nodes of the fleet by state.", _by_state(summary["nodes"])
     yield (
         "knaster_gpus",
-        "Cards by class and state; a broken card in use counts as used.",
+        "GPUs by class and state; a broken GPU in use counts as used.",
         [
             ({"gpu_class": name, "state": state}, counts[state])
             for name, counts in summary["gpus"].items()
@@ -86,12 +86,12 @@ def _fabrics(fabrics: Mapping[str, t.Any]) -> Iterable[tuple[str, str, Samples]]
     for key, name, what in (
         ("nodes", "knaster_fabric_nodes", "Nodes on the fabric."),
         ("nodes_with_weights", "knaster_fabric_nodes_with_weights", "Nodes on the fabric that hold weights."),
-        ("largest_free_block", "knaster_fabric_free_nodes", "Ready nodes on the fabric with every card free."),
+        ("largest_free_block", "knaster_fabric_free_nodes", "Ready nodes on the fabric with every GPU free."),
     ):
         yield name, what, [({"fabric": fabric}, one[key]) for fabric, one in fabrics.items()]
     yield (
         "knaster_fabric_class_free_nodes",
-        "Ready nodes on the fabric with every card of the class free.",
+        "Ready nodes on the fabric with every GPU of the class free.",
         [
             ({"fabric": fabric, "gpu_class": name}, count)
             for fabric, one in fabrics.items()

@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The summary as text: what needs action first, then what there is; for a few cards also what each could run."""
+"""The summary as text: what needs action first, then what there is; for a few GPUs also what each could run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# Up to here each card gets a line of its own; above it, only its class is counted.
+# Up to here each GPU gets a line of its own; above it, only its class is counted.
 CARDS_SHOWN = 24
 # How many findings of one kind are told one by one, and how many fabrics and idle replicas are listed.
 _TOLD = 5
@@ -44,20 +44,20 @@ _TITLES = {
     "unplaced": "no place",
     "replica_failed": "failed",
     "node_lost": "lost",
-    "card_broken_in_use": "broken, in use",
+    "gpu_broken_in_use": "broken, in use",
     "node_unreachable": "unreachable",
     "plan_outdated": "outdated",
     "node_still_used": "still used",
     "other_model": "other model",
     "too_little_memory": "little memory",
-    "card_broken": "broken",
-    "card_unknown": "health unknown",
-    "cards_not_known": "cards unknown",
+    "gpu_broken": "broken",
+    "gpu_unknown": "health unknown",
+    "gpus_unknown": "GPUs unknown",
     "unknown_fingerprint": "of unknown make",
     "node_drained": "drained",
     "node_cordoned": "cordoned",
-    "card_foreign": "held by others",
-    "card_split": "split",
+    "gpu_external": "held by others",
+    "gpu_split": "split",
 }
 
 
@@ -67,7 +67,7 @@ def format_summary(
     plan: Mapping[str, t.Any] | None = None,
     catalog: Catalog | None = None,
 ) -> str:
-    """Return the summary as text. With the profiles of a few cards, also what each of them could run.
+    """Return the summary as text. With the profiles of a few GPUs, also what each of them could run.
 
     :param nodes: the profiles that the summary is of
     """
@@ -89,7 +89,7 @@ def format_summary(
 
 def _headline(summary: Mapping[str, t.Any]) -> Iterable[str]:
     nodes, cards = summary["nodes"], _sum_cards(summary["gpus"])
-    yield f"{plural(nodes['total'], 'node')}{_parts(nodes)}, {plural(cards['total'], 'card')}{_parts(cards)}"
+    yield f"{plural(nodes['total'], 'node')}{_parts(nodes)}, {plural(cards['total'], 'GPU')}{_parts(cards)}"
     told = []
     for key, what in (("roles", "role"), ("models", "model")):
         counts = summary[key]
@@ -138,7 +138,7 @@ def _short(text: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Cards:
-    """A few cards one by one, and the models that fit each kind of them."""
+    """A few GPUs one by one, and the models that fit each kind of them."""
 
     lines: list[str]
     fits: dict[str, tuple[str, ...]]
@@ -170,7 +170,7 @@ def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], cata
 
 
 def _fits(fits: Mapping[str, Sequence[str]], catalog: Catalog) -> list[str]:
-    """The models that fit, by kind of card and kind of model."""
+    """The models that fit, by kind of GPU and kind of model."""
     kinds = {model.name: model.kind for model in catalog.models}
     lines: list[str] = []
     for look, names in fits.items():
@@ -193,7 +193,7 @@ def _classes(gpus: Mapping[str, Mapping[str, int]]) -> list[str]:
     if not gpus:
         return []
     rows = [(name, *(counts[state] for state in ("total", *CARD_STATES))) for name, counts in gpus.items()]
-    return ["Cards by class:", *format_columns(_CLASSES, rows)]
+    return ["GPUs by class:", *format_columns(_CLASSES, rows)]
 
 
 def _fabrics(fabrics: Mapping[str, t.Any]) -> list[str]:

@@ -82,7 +82,7 @@ def read_plan(path: Path, errors: list[str], *, required: bool = True) -> dict[s
         text = read_text(path)
         document = None if text is None else load_document(text)
     except (OSError, ValueError) as exc:
-        told = exc if isinstance(exc, DocumentError) else f"can not be read ({exc})"
+        told = exc if isinstance(exc, DocumentError) else f"cannot be read ({exc})"
         errors.append(f"{path}: {told}; make the plan again")
         return None
     if document is None and required:

@@ -106,7 +106,7 @@ def make_plan_file(
 def write_plan_file(change: FileChange) -> None:
     """Put a new plan in place of the last one, which is kept beside it so that somebody can ask what changed.
 
-    :raises OSError: when it can not be written
+    :raises OSError: when it cannot be written
     """
     if change.before is not None:
         write_text(previous_path(change.path), change.before)

@@ -113,7 +113,7 @@ def _read(path: Path, errors: list[str]) -> dict[str, t.Any] | None:
         text = read_text(path)
         return None if text is None else load_document(text)
     except (OSError, UnicodeDecodeError) as exc:
-        errors.append(f"{path}: can not be read ({exc})")
+        errors.append(f"{path}: cannot be read ({exc})")
     except DocumentError as exc:
         errors.append(f"{path}: {exc}; mend the file, or remove it")
     return None

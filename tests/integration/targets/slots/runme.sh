@@ -5,7 +5,7 @@
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
 # Slots as an inventory, from the user's side: the machines of a role as the hosts of a play, the cache, hostile values, and
-# slots that can not be read.
+# slots that cannot be read.
 set -eux
 set -o pipefail
 work=$(mktemp -d)

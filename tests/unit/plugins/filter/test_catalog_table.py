@@ -21,7 +21,7 @@ TEST_ERRORS = [
     ((["catalog"],), "catalog_table takes a catalog"),
     (({"models": [{"name": "m"}]},), "models.0..kind"),
     (({"models": [MODEL]}, [{"gpus": 7}]), "name"),
-    (({"models": {1, 2}},), "the catalog: can not be used as data"),
+    (({"models": {1, 2}},), "the catalog: cannot be used as data"),
 ]
 
 

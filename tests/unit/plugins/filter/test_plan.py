@@ -77,7 +77,7 @@ def test_plan_document():
             "why": {
                 "rule": "largest",
                 "fitting": 2,
-                "text": "48 GB, compute capability 8.6: the largest of 2 cards that fit",
+                "text": "48 GB, compute capability 8.6: the largest of 2 GPUs that fit",
             },
         },
         {
@@ -92,7 +92,7 @@ def test_plan_document():
             "vm": "gw-0",
             "why": {
                 "rule": "cpu",
-                "text": "no card is asked for; spread over the nodes that admit it, the largest memory first",
+                "text": "no GPU is asked for; spread over the nodes that admit it, the largest memory first",
             },
         },
         {
@@ -110,7 +110,7 @@ def test_plan_document():
             "why": {
                 "rule": "smallest_fitting",
                 "fitting": 2,
-                "text": "20 GB, compute capability 8.9: the smallest of 2 cards that fit",
+                "text": "20 GB, compute capability 8.9: the smallest of 2 GPUs that fit",
             },
         },
     ]
@@ -165,18 +165,18 @@ TEST_ERRORS = [
         [{"name": "a", "state": "off"}],
         "node a: state 'off' is none of ready, cordoned, draining, unreachable.",
     ),
-    ("nodes", [{"name": "a", "gpus": 2}], "node a: 'gpus' is a list of cards (or null: not known), this is a number."),
-    ("nodes", [{"name": "a", "gpus": [{}]}], "node a, gpus[0]: a card needs 'index', a whole number; this is None."),
-    ("nodes", [{"name": "a", "gpus": [{"index": 0}, {"index": 0}]}], "node a: two cards have the index 0."),
+    ("nodes", [{"name": "a", "gpus": 2}], "node a: 'gpus' is a list of GPUs (or null: not known), this is a number."),
+    ("nodes", [{"name": "a", "gpus": [{}]}], "node a, gpus[0]: a GPU needs 'index', a whole number; this is None."),
+    ("nodes", [{"name": "a", "gpus": [{"index": 0}, {"index": 0}]}], "node a: two GPUs have the index 0."),
     (
         "nodes",
         [{"name": "a", "gpus": [{"index": 0, "compute_cap": "abc"}]}],
-        "node a, card 0: compute_cap is written like 8.9, this is 'abc'.",
+        "node a, GPU 0: compute_cap is written like 8.9, this is 'abc'.",
     ),
     (
         "nodes",
         [{"name": "a", "gpus": [{"index": 0, "memory_gb": "24"}]}],
-        "node a, card 0: memory_gb is a number, or null where it is not known; this is '24'.",
+        "node a, GPU 0: memory_gb is a number, or null where it is not known; this is '24'.",
     ),
     ("nodes", [{"name": "a", "labels": [1]}], "node a: 'labels' is a dictionary, this is a list."),
     ("nodes", [{"name": "a", "fabrics": "ib"}], "node a: 'fabrics' is a list of names, this is 'ib'."),
@@ -185,11 +185,11 @@ TEST_ERRORS = [
         [{"name": "a", "weights": ["x"]}],
         "node a: 'weights' is a list of dictionaries with name and path (or null: not asked).",
     ),
-    ("nodes", [{"name": "a", "gpus": [{"index": 0, "uuid": 7}]}], "node a, card 0: uuid is a text, this is 7."),
+    ("nodes", [{"name": "a", "gpus": [{"index": 0, "uuid": 7}]}], "node a, GPU 0: uuid is a text, this is 7."),
     (
         "nodes",
         [{"name": "a", "gpus": [{"index": 0, "pci": "x"}]}],
-        "node a, card 0: 'pci' is a dictionary, this is a text.",
+        "node a, GPU 0: 'pci' is a dictionary, this is a text.",
     ),
     ("moves", "all", "moves: 'all' is none of none, relocate, preempt."),
     ("previous", [1], "previous: a plan is a dictionary; leave it out where there is none."),
@@ -203,14 +203,14 @@ def test_plan_errors(key, value, message):
     arguments = {"nodes": NODES, "roles": [CHAT], "models": MODELS} | {key: value}
     with pytest.raises(AnsibleFilterError) as error:
         PLAN(**arguments)
-    assert f"The plan can not be made: {message}" in str(error.value)
+    assert f"The plan cannot be made: {message}" in str(error.value)
 
 
 def test_plan_errors_come_all_at_once():
     with pytest.raises(AnsibleFilterError) as error:
         PLAN([{"gpus": 3}, {"name": "a", "gpus": [{}]}], [{"name": "x"}], [{"kind": "llm"}], moves="q")
     text = str(error.value)
-    assert "The plan can not be made, 6 errors:" in text
+    assert "The plan cannot be made, 6 errors:" in text
     for part in ("moves:", "roles[0].needs", "models[0].name", "models[0].engines", "nodes[0]:", "node a, gpus[0]"):
         assert part in text
 
@@ -227,8 +227,8 @@ def test_plan_table():
     assert lines[0].split() == ["NODE", "CARD", "WHAT", "ENGINE", "MODELS", "WHY"]
     assert [line.split()[:2] for line in lines[1:4]] == [["n2", "CPU"], ["n10", "0:"], ["n10", "1:"]]
     assert "small: 1 of 2 (in_use): 1 node without a GPU, 2 taken (by chat and small)" in TABLE(document)
-    assert "would help: one more card with at least 16 GB" in TABLE(document)
-    assert "2 cards: 2 used" in lines
+    assert "would help: one more GPU with at least 16 GB" in TABLE(document)
+    assert "2 GPUs: 2 used" in lines
     assert "lower first" in lines[-1]
     assert "higher first" in lines[-1]
 
@@ -250,7 +250,7 @@ def test_plan_table_of_a_big_fleet_has_a_line_for_each_kind_of_placement():
         ["small", "100", "100", "rtx-4000-ada", "20", "GB", "vllm", "n0,", "n1,", "n2", "and", "97", "more"],
         [],
     ]
-    assert "300 cards: 250 used, 50 free" in lines
+    assert "300 GPUs: 250 used, 50 free" in lines
     # What a person has to look at is told one by one.
     nodes[7]["state"] = "unreachable"
     risky = TABLE(PLAN(nodes, [{**CHAT, "count": 150}, {**SMALL, "count": 100}], previous=plan)).splitlines()

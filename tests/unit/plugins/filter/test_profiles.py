@@ -33,10 +33,10 @@ TEST_ERRORS = [
     (
         "profile_from_outputs",
         (build_script(),),
-        "profile_from_outputs: the node's answer can not be used: it has no opening frame",
+        "profile_from_outputs: the node's answer cannot be used: it has no opening frame",
     ),
     ("profile_from_outputs", ({"lsblk": 3},), "profile_from_outputs: lsblk: an output is a text or a dictionary"),
-    ("profile_from_outputs", ({"lsblk": {1, 2}},), "profile_from_outputs: outputs: can not be used as data"),
+    ("profile_from_outputs", ({"lsblk": {1, 2}},), "profile_from_outputs: outputs: cannot be used as data"),
     ("node_profiles", ([],), "node_profiles takes hostvars, not list"),
     ("fleet_table", ("x",), "fleet_table takes a list of node profiles"),
     ("fleet_table", ([{}],), "fleet_table takes a list of node profiles"),

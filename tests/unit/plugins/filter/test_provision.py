@@ -40,7 +40,7 @@ def test_all_errors_of_a_call_at_once() -> None:
             settings={"vmid_first": 0, "colour": "red"},
         )
     text = str(found.value)
-    assert text.startswith("The virtual machines can not be defined, ")
+    assert text.startswith("The virtual machines cannot be defined, ")
     for part in (
         "plan: version 7",
         "roles: expected",
@@ -52,7 +52,7 @@ def test_all_errors_of_a_call_at_once() -> None:
         assert part in text
     with pytest.raises(AnsibleFilterError, match=r"taken\[0\].vmid"):
         DEFINE(PLAN, taken=[{"vmid": "x"}])
-    with pytest.raises(AnsibleFilterError, match="nodes: can not be used as data"):
+    with pytest.raises(AnsibleFilterError, match="nodes: cannot be used as data"):
         DEFINE(PLAN, nodes=[{1, 2}])
     with pytest.raises(AnsibleFilterError, match="has no memory in the plan"):
         DEFINE({"version": 1, "assignments": [{**PLAN["assignments"][0], "memory_mib": 0}]})

@@ -35,15 +35,13 @@ def test_slot_documents():
 
 def test_slot_documents_names_all_mistakes():
     catalog = {"models": [{"name": "m"}], "roles": [{"name": "r"}]}
-    with pytest.raises(
-        AnsibleFilterError, match=r"(?s)^The slots can not be told, 5 errors:.*version 3.*models.*roles"
-    ):
+    with pytest.raises(AnsibleFilterError, match=r"(?s)^The slots cannot be told, 5 errors:.*version 3.*models.*roles"):
         FILTERS["slot_documents"]({"version": 3}, catalog, {"vms": "x"})
     with pytest.raises(AnsibleFilterError, match="catalog: expected the lists"):
         FILTERS["slot_documents"]({}, [1])
     with pytest.raises(AnsibleFilterError, match=r"plan: assignments\[0\] has no role"):
         FILTERS["slot_documents"]({"version": 1, "assignments": [{}]})
-    with pytest.raises(AnsibleFilterError, match="plan: can not be used as data"):
+    with pytest.raises(AnsibleFilterError, match="plan: cannot be used as data"):
         FILTERS["slot_documents"]({"a": object()})
 
 
@@ -55,7 +53,7 @@ def test_what_is_made_of_slots(name):
     assert json.dumps(slots) == before
     with pytest.raises(AnsibleFilterError, match=r"(?s)5 errors:\n- slots\[0\].*slots\[1\]: expected a document"):
         FILTERS[name]([{"slot": "../x"}, 7])
-    with pytest.raises(AnsibleFilterError, match="slots: can not be used as data"):
+    with pytest.raises(AnsibleFilterError, match="slots: cannot be used as data"):
         FILTERS[name]([object()])
 
 

@@ -52,7 +52,7 @@ def test_a_card_is_complete_and_plausible(model) -> None:
 
 
 def test_cards_of_one_id_are_told_apart_or_left_open() -> None:
-    """Two cards that share an id differ in board or size, or nothing is said about which of them it is."""
+    """Two GPUs that share an id differ in board or size, or nothing is said about which of them it is."""
     shared = 0
     for one, other in itertools.combinations(models(), 2):
         for pci_id in set(one.pci_ids) & set(other.pci_ids):
@@ -71,7 +71,7 @@ def test_cards_of_one_id_are_told_apart_or_left_open() -> None:
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.gpu_class)
 def test_a_card_has_one_class_whoever_tells_it(model) -> None:
-    """With its driver a card has a name and a size, without only its ids: the class is the same or open."""
+    """With its driver a GPU has a name and a size, without only its ids: the class is the same or open."""
     for pci_id in model.pci_ids:
         board = "10de:" + dict(model.boards).get(pci_id, "ffff")
         seen = find(
@@ -178,7 +178,7 @@ def test_what_all_candidates_share_is_known() -> None:
     assert printed_mib(pci_id="10de:25b6") == 15356
     assert printed_mib(pci_id="10de:2d04") is None
     assert printed_mib("NVIDIA L4") == 23034
-    assert compute_cap("no such card") is None
+    assert compute_cap("no such GPU") is None
 
 
 def test_candidates_keep_the_order_of_the_table() -> None:
@@ -186,7 +186,7 @@ def test_candidates_keep_the_order_of_the_table() -> None:
         "rtx-3060-12gb",
         "rtx-3060-8gb",
     ]
-    assert candidates(name="no such card") == []
+    assert candidates(name="no such GPU") == []
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def model(tmp_path):
 
 @pytest.mark.parametrize("check_mode", [False, True])
 def test_a_directory_of_safetensors(run, model, check_mode):
-    result = run(path=f"{model}/", context=32768, cards=[2, 1, 3], _ansible_check_mode=check_mode)
+    result = run(path=f"{model}/", context=32768, gpus=[2, 1, 3], _ansible_check_mode=check_mode)
     assert "failed" not in result
     assert result["changed"] is False
     assert {key: result[key] for key in ("name", "path", "format", "architecture", "quantization", "context")} == {
@@ -76,16 +76,16 @@ def test_a_directory_of_safetensors(run, model, check_mode):
     assert result["parameters"] == {"BF16": 1 << 31, "F32": 4}
     assert result["memory"]["weights_gib"] == 4.0
     assert result["memory"]["kv_bytes_per_token"] == 131072
-    assert result["per_card"] == [
-        {"cards": 1, "weights_gib": 4.08, "kv_cache_gib": 4.0, "total_gib": 8.08},
-        {"cards": 2, "weights_gib": 2.04, "kv_cache_gib": 2.0, "total_gib": 4.04},
+    assert result["per_gpu"] == [
+        {"gpus": 1, "weights_gib": 4.08, "kv_cache_gib": 4.0, "total_gib": 8.08},
+        {"gpus": 2, "weights_gib": 2.04, "kv_cache_gib": 2.0, "total_gib": 4.04},
     ]
 
 
 def test_the_longest_context_is_taken_where_none_is_asked_for(run, model):
     result = run(path=str(model))
-    assert [row["cards"] for row in result["per_card"]] == [1, 2, 4, 8]
-    assert result["per_card"][0]["kv_cache_gib"] == 16.0
+    assert [row["gpus"] for row in result["per_gpu"]] == [1, 2, 4, 8]
+    assert result["per_gpu"][0]["kv_cache_gib"] == 16.0
 
 
 def test_a_model_without_a_description(run, model):
@@ -93,7 +93,7 @@ def test_a_model_without_a_description(run, model):
     result = run(path=str(model), context=100)
     assert result["memory"] == {"weights_gib": 4.0}
     assert result["architecture"] is None
-    assert result["per_card"][0] == {"cards": 1, "weights_gib": 4.08, "kv_cache_gib": None, "total_gib": None}
+    assert result["per_gpu"][0] == {"gpus": 1, "weights_gib": 4.08, "kv_cache_gib": None, "total_gib": None}
 
 
 def test_pytorch_files_count_as_large_as_they_are(run, tmp_path):
@@ -105,10 +105,10 @@ def test_pytorch_files_count_as_large_as_they_are(run, tmp_path):
 
 def test_a_gguf_file(run, tmp_path):
     write_gguf(tmp_path / "m-Q4_K_M.gguf", GGUF, 1 << 30)
-    result = run(path=str(tmp_path / "m-Q4_K_M.gguf"), cards=[1])
+    result = run(path=str(tmp_path / "m-Q4_K_M.gguf"), gpus=[1])
     assert (result["format"], result["quantization"], result["context"]) == ("gguf", "gguf", 8192)
     assert result["memory"]["weights_gib"] == 1.0
-    assert result["per_card"] == [{"cards": 1, "weights_gib": 1.02, "kv_cache_gib": 1.0, "total_gib": 2.02}]
+    assert result["per_gpu"] == [{"gpus": 1, "weights_gib": 1.02, "kv_cache_gib": 1.0, "total_gib": 2.02}]
 
 
 def test_a_split_gguf_file_is_one_model(run, tmp_path):

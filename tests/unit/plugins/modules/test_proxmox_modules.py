@@ -46,13 +46,13 @@ VM = {
     "config": {
         "machine": "q35", "bios": "ovmf", "efidisk0": "local-lvm:1,efitype=4m", "cpu": "host", "cores": 8,
         "memory": 32768, "balloon": 0, "scsihw": "virtio-scsi-single", "scsi0": "local-lvm:64,discard=on",
-        "ide2": "local-lvm:cloudinit", "net0": "virtio,bridge=vmbr0", "hostpci0": "mapping=card-0,pcie=1", "agent": True,
+        "ide2": "local-lvm:cloudinit", "net0": "virtio,bridge=vmbr0", "hostpci0": "mapping=gpu-0,pcie=1", "agent": True,
         "ipconfig0": "ip=10.0.1.5/24,gw=10.0.1.1", "tags": "Role,a",
     },
     "source": {"image": peer.IMAGE},
     "fingerprint": "f1",
     "cipassword": CIPASSWORD,
-    "mappings": [{"id": "card-0", **ENTRY}],
+    "mappings": [{"id": "gpu-0", **ENTRY}],
 }  # fmt: skip
 
 
@@ -96,14 +96,14 @@ def run(sim, capsys):
 
 
 def test_card_mapping_and_vm(run, sim):
-    cards = run(proxmox_pci_info, nodes=["pve-0"])["cards"]
+    cards = run(proxmox_pci_info, nodes=["pve-0"])["devices"]
     assert [(card["address"], card["mappings"], card["holders"]) for card in cards][:1] == [("0000:41:00.0", [], [])]
     named = {key: cards[0][key] for key in ("node", "pci_id", "subsystem_id", "iommu_group")}
     entry = {**named, "path": cards[0]["address"]}
     for check in (True, False):
-        mapping = run(proxmox_pci_mapping, check=check, id="card-0", entries=[entry])
+        mapping = run(proxmox_pci_mapping, check=check, id="gpu-0", entries=[entry])
         assert mapping["changed"] is True
-    assert run(proxmox_pci_mapping, name="card-0", entries=[entry])["changed"] is False
+    assert run(proxmox_pci_mapping, name="gpu-0", entries=[entry])["changed"] is False
     check = run(proxmox_gpu_vm, check=True, started=True, **VM)
     done = run(proxmox_gpu_vm, started=True, **VM)
     assert (done["diff"], done["actions"]) == (check["diff"], check["actions"])
@@ -118,10 +118,10 @@ def test_card_mapping_and_vm(run, sim):
         9000: None,
         9101: "f1",
     }
-    used = run(proxmox_pci_mapping, fails=True, id="card-0", state="absent")
+    used = run(proxmox_pci_mapping, fails=True, id="gpu-0", state="absent")
     assert "is used by VM 9101 (chat-0) on pve-0" in used["msg"]
     run(proxmox_gpu_vm, vmid=9101, name="chat-0", state="absent", allow_stop=True)
-    assert run(proxmox_pci_mapping, id="card-0", state="absent")["changed"] is True
+    assert run(proxmox_pci_mapping, id="gpu-0", state="absent")["changed"] is True
 
 
 def test_a_definition_that_is_wrong_is_told_whole(run, sim):
@@ -204,7 +204,7 @@ PLAY = """
     group/knaster.inventory.proxmox: {access}
   tasks:
     - knaster.inventory.proxmox_pci_mapping:
-        id: card-0
+        id: gpu-0
         entries: [{entry}]
     - knaster.inventory.proxmox_gpu_vm: {vm}
       register: made
@@ -270,13 +270,13 @@ OTHER_PLAY = """
         that:
           - (found.proxmox_vms | selectattr('vmid', 'eq', 9101) | first).name == 'chat-0'
           - "'knaster' in (found.proxmox_vms | selectattr('vmid', 'eq', 9101) | first).tags"
-          - (found.proxmox_vms | selectattr('vmid', 'eq', 9101) | first).config.hostpci0 == 'mapping=card-0,pcie=1'
+          - (found.proxmox_vms | selectattr('vmid', 'eq', 9101) | first).config.hostpci0 == 'mapping=gpu-0,pcie=1'
 """
 
 
 @needs_community
 def test_the_modules_of_the_community_see_the_same(run, sim, tmp_path):
-    run(proxmox_pci_mapping, id="card-0", entries=[ENTRY])
+    run(proxmox_pci_mapping, id="gpu-0", entries=[ENTRY])
     run(proxmox_gpu_vm, started=True, **VM)
     done = play(tmp_path, OTHER_PLAY.format(access=json.dumps({**access(sim), "vmid": 9101, "config": "current"})))
     assert done.returncode == 0, done.stdout
@@ -284,7 +284,7 @@ def test_the_modules_of_the_community_see_the_same(run, sim, tmp_path):
 
 @needs_community
 def test_the_inventory_of_the_community_has_the_vm(run, sim, tmp_path):
-    run(proxmox_pci_mapping, id="card-0", entries=[ENTRY])
+    run(proxmox_pci_mapping, id="gpu-0", entries=[ENTRY])
     run(proxmox_gpu_vm, started=True, **VM)
     source = {
         "plugin": "community.proxmox.proxmox", "url": sim.url, "user": peer.USER, "token_id": peer.TOKEN,
@@ -298,4 +298,4 @@ def test_the_inventory_of_the_community_has_the_vm(run, sim, tmp_path):
     assert "chat-0" in listed["proxmox_all_running"]["hosts"]
     facts = listed["_meta"]["hostvars"]["chat-0"]
     assert sorted(tag["__ansible_unsafe"] for tag in facts["proxmox_tags_parsed"]) == ["a", "knaster", "role"]
-    assert "card-0" in json.dumps(facts["proxmox_hostpci0"])
+    assert "gpu-0" in json.dumps(facts["proxmox_hostpci0"])

@@ -147,7 +147,7 @@ def test_cards_without_addresses_are_counted_in_the_order_of_the_driver():
     ]
 
 
-# What became of nvidia-smi, and what it means for a card that its driver holds.
+# What became of nvidia-smi, and what it means for a GPU that its driver holds.
 TEST_TROUBLE = [
     ({"rc": 18, "stdout": MISMATCH}, False, "driver_library_mismatch"),
     ({"rc": 9, "stdout": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"}, False, "driver_not_loaded"),
@@ -229,7 +229,7 @@ def test_the_capability_of_an_old_driver_comes_from_the_table():
 
 
 def test_cards_of_one_id_and_two_sizes_are_left_open_until_something_tells():
-    # Both sizes of this card share name and PCI id.
+    # Both sizes of this GPU share name and PCI id.
     device = {
         "address": "0000:02:00.0",
         "class": "0x030000",
@@ -268,7 +268,7 @@ def test_a_card_that_is_missing_is_named():
     )
     assert told["notes"] == ["gpu 0000:41:00.0: was there at the last collect and is missing"]
     told = collect(devices=[], nvidia_smi=ABSENT, declared=[{"pci": "0000:99:00.0", "memory_gb": 8}])
-    assert told["notes"] == ["gpu 0000:99:00.0: declared, but there is no such card"]
+    assert told["notes"] == ["gpu 0000:99:00.0: declared, but there is no such GPU"]
 
 
 def test_vendors_order_the_cards():
@@ -416,7 +416,7 @@ def test_an_amd_card_that_is_passed_through_keeps_its_facts():
     ]  # fmt: skip
 
 
-# What became of amd-smi, and what it means for a card that amdgpu holds.
+# What became of amd-smi, and what it means for a GPU that amdgpu holds.
 TEST_AMD_HEALTH = [
     (HANGS, None, "timeout"),
     (AMD_SMI.replace("0000:05", "0000:06"), None, "not_listed"),
@@ -515,7 +515,7 @@ def test_slices_of_a_divided_card():
     told = collect(**DIVIDED, nvidia_smi_list=LIST)
     assert [(gpu["mig"], gpu["memory_gb"]) for gpu in told["gpus"]] == [(True, 80), (False, 80)]
     assert [gpu.get("mig_slices") for gpu in told["gpus"]] == [SLICES, None]
-    # It is the UUID that says which card it is.
+    # It is the UUID that says which GPU it is.
     swapped = LIST.replace("GPU 0", "GPU 9").replace("GPU 1", "GPU 0")
     assert collect(**DIVIDED, nvidia_smi_list=swapped)["gpus"] == told["gpus"]
     assert collect(**DIVIDED, nvidia_smi_list=LIST.replace("  MIG", "x"))["gpus"][0]["mig_slices"] == []
@@ -620,7 +620,7 @@ def test_a_pool_of_cards_counts_as_held():
     )
     told = collect(devices=BOUND, pve_guests=text, hostname="n")
     assert [holder["id"] for holder in holders(told)] == [7, 7]
-    assert told["notes"] == ["gpu holders: vm 7 takes any card of the mapping pool; all of them count as held"]
+    assert told["notes"] == ["gpu holders: vm 7 takes any GPU of the mapping pool; all of them count as held"]
 
 
 ASKED = {"nvidia_smi": SMI, "nvidia_smi_identity": IDENTITY}

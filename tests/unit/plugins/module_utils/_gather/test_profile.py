@@ -129,7 +129,7 @@ TEST_READ_ERRORS = [
     ({"lsblk": 7}, ValueError, "lsblk: an output is a text or a dictionary with stdout, not '7'"),
     ({"lsblk": {"stdout": 7}}, ValueError, "lsblk: stdout and stderr are texts, and rc is a number or null"),
     ({"lsblk": {"rc": "x"}}, ValueError, "lsblk: stdout and stderr are texts, and rc is a number or null"),
-    ("no frames", GatherError, "the node's answer can not be used: it has no opening frame"),
+    ("no frames", GatherError, "the node's answer cannot be used: it has no opening frame"),
 ]
 
 
@@ -199,7 +199,7 @@ def test_a_share_that_is_dead_is_a_note_and_the_next_is_read():
     assert told["weights"] == []
     assert [note for note in told["notes"] if note.startswith("weights")] == [
         "weights: /old was not listed (did not answer in time); what asked for it hangs in the kernel",
-        "weights: /none can not be read",
+        "weights: /none cannot be read",
     ]
 
 

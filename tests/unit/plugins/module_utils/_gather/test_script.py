@@ -399,4 +399,4 @@ def test_read_answer_refuses(text, token, reason):
     with pytest.raises(GatherError) as caught:
         read_answer(text, token=token)
     assert caught.value.reason == reason
-    assert str(caught.value) == f"the node's answer can not be used: {reason}"
+    assert str(caught.value) == f"the node's answer cannot be used: {reason}"

@@ -12,7 +12,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry
     geometry_of_config,
     geometry_of_gguf,
     memory_facts,
-    per_card,
+    per_gpu,
 )
 
 LLAMA = {
@@ -248,7 +248,7 @@ def test_memory_facts_leave_out_what_is_not_known():
 
 
 def totals(geometry, context, cards=(1, 2, 4, 8, 16)):
-    return {row["cards"]: row["kv_cache_gib"] for row in per_card(geometry, 8 * GIB, context=context, cards=cards)}
+    return {row["gpus"]: row["kv_cache_gib"] for row in per_gpu(geometry, 8 * GIB, context=context, cards=cards)}
 
 
 def test_the_cache_is_split_as_far_as_there_are_heads():
@@ -272,9 +272,9 @@ def test_heads_that_can_not_be_split_are_left_out():
 
 
 def test_what_is_not_known_is_not_counted_as_nothing():
-    (row,) = per_card(Geometry(), GIB, context=1000, cards=[1])
-    assert row == {"cards": 1, "weights_gib": 1.02, "kv_cache_gib": None, "total_gib": None}
-    (row,) = per_card(geometry_of_config(LLAMA), GIB, context=None, cards=[1])
+    (row,) = per_gpu(Geometry(), GIB, context=1000, cards=[1])
+    assert row == {"gpus": 1, "weights_gib": 1.02, "kv_cache_gib": None, "total_gib": None}
+    (row,) = per_gpu(geometry_of_config(LLAMA), GIB, context=None, cards=[1])
     assert row["total_gib"] is None
-    (row,) = per_card(Geometry(cached=False), GIB, context=None, cards=[1])
+    (row,) = per_gpu(Geometry(cached=False), GIB, context=None, cards=[1])
     assert row["total_gib"] == 1.02

@@ -229,7 +229,7 @@ def test_the_empty_row_of_a_lost_card_is_not_a_second_card() -> None:
     empty = ", ".join(["[Unknown Error]"] * 5)
     text = f"0, NVIDIA L4, 23034, 8.9, 570.1\nUnable to determine the device handle for GPU 0000:0B:00.0: Unknown Error\n{empty}\n"
     assert len(parse_query(text)) == 2
-    # Without a sentence in front it is all that there is of the card.
+    # Without a sentence in front it is all that there is of the GPU.
     cards = parse_query(f"0, NVIDIA L4, 23034, 8.9, 570.1\n{empty}\n")
     assert cards[1].health == ("unknown_error", "index: [Unknown Error]")
 

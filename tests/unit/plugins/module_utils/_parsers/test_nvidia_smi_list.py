@@ -39,7 +39,7 @@ TEST_SLICES = [
     ("  MIG 1g.10gb     Device  0: (UUID: MI", []),
     ("  MIG 3g     Device  0: (UUID: MIG-1)", []),
     ("  Device  0: (UUID: MIG-1)", []),
-    # Slices of a card that could not be read are not those of the card before it.
+    # Slices of a GPU that could not be read are not those of the GPU before it.
     ("Unable to determine the device handle for gpu 0000:02:00.0: Unknown Error\n  MIG 1g.5gb Device 0: (UUID: MIG-1)", []),
     ("GPU 1: NVIDIA A30 (UUID: \n  MIG 1g.5gb Device 0: (UUID: MIG-1)", []),
 ]  # fmt: skip

@@ -68,7 +68,7 @@ def test_csv():
     ]
 
 
-# Values that a version prints, and what the card has of them.
+# Values that a version prints, and what the GPU has of them.
 TEST_VALUES = [
     ({"Card series": "0x1002", "Card model": "0x1002", "GPU ID": "0x73df"}, {"device_id": "73df"}),
     ({"Card series": "Arcturus [MI100]", "Device ID": "0x738c"}, {"name": "Arcturus [MI100]", "device_id": "738c"}),
@@ -98,7 +98,7 @@ TEST_ERRORS = [
     ("WARNING: No AMD GPUs specified\n", "", 0, "no_devices"),
     ("{}", "", 0, "unparsable_rows"),
     ('{"system": {"Driver version": "6.3.6"}}', "", 0, "unparsable_rows"),
-    # Cards of another listing have nothing that is of use here.
+    # GPUs of another listing have nothing that is of use here.
     ('{"card0": {"Temperature (Sensor edge) (C)": "45.0"}}', "", 0, "unparsable_rows"),
     ('{"card0": {"Device ID": "N/A"}}', "", 0, "unparsable_rows"),
     ('{"card0": "0x744c", "card": {"Device ID": "0x744c"}}', "", 0, "unparsable_rows"),

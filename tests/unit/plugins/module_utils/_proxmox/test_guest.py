@@ -36,7 +36,7 @@ def config(**more):
         "scsi0": "local-lvm:64,discard=on,iothread=1",
         "ide2": "local-lvm:cloudinit",
         "net0": "virtio,bridge=vmbr0",
-        "hostpci0": "mapping=card-0,pcie=1",
+        "hostpci0": "mapping=gpu-0,pcie=1",
         "ciuser": "ops",
         "sshkeys": KEY + "\n",
         "ipconfig0": "ip=dhcp",
@@ -63,7 +63,7 @@ def vm(*, source=None, fingerprint="f1", cipassword=None, name="chat-0", vmid=91
 
 def card(number, node="pve-0"):
     return mapping_wanted(
-        f"card-{number}",
+        f"gpu-{number}",
         [
             {
                 "node": node,
@@ -108,7 +108,7 @@ def test_a_new_vm_and_nothing_to_do_afterwards(sim, api, source):
     assert result["changed"] is True
     assert result["vm_status"] == "running"
     assert (result["diff"], result["actions"]) == (check["diff"], check["actions"])
-    assert result["foreign_additions"] == result["attention"] == result["warnings"] == []
+    assert result["external_additions"] == result["attention"] == result["warnings"] == []
     assert (result["pending"], result["restart_needed"]) == ({}, False)
     made = sim.state["guests"]["9101"]
     assert made["config"]["scsi0"].endswith("size=64G")
@@ -125,7 +125,7 @@ def test_a_new_vm_and_nothing_to_do_afterwards(sim, api, source):
     for options in (RUNNING, VmOptions(started=True, strict=True), VmOptions(started=True, check_mode=True)):
         again = ensure_vm(api, wanted, options)
         assert (again["changed"], again["diff"]) == (False, {"before": {}, "after": {}})
-        assert (again["foreign_additions"], again["attention"]) == ([], [])
+        assert (again["external_additions"], again["attention"]) == ([], [])
     assert peer.changes(sim) == []
     assert len(api.calls) <= 15
 
@@ -134,7 +134,7 @@ def test_another_spelling_is_no_change(sim, api):
     ensure_vm(api, vm(), RUNNING)
     sim.calls.clear()
     other = vm(
-        hostpci0="pcie=on,mapping=card-0,rombar=1",
+        hostpci0="pcie=on,mapping=gpu-0,rombar=1",
         cpu="cputype=host",
         agent="enabled=1",
         onboot="yes",
@@ -200,13 +200,13 @@ def test_what_somebody_added_stays_unless_strict(sim, api):
     ensure_vm(api, vm(), VmOptions())
     guest = sim.state["guests"]["9101"]["config"]
     guest.update(
-        hostpci1="mapping=card-1", net1="virtio=BC:24:11:00:00:01,bridge=vmbr0", tags="a-tag;knaster;mine;role-chat"
+        hostpci1="mapping=gpu-1", net1="virtio=BC:24:11:00:00:01,bridge=vmbr0", tags="a-tag;knaster;mine;role-chat"
     )
     guest["description"] = "words of the user\n\n" + guest["description"]
     sim.calls.clear()
     result = ensure_vm(api, vm(), VmOptions())
     assert result["changed"] is False
-    assert [one["key"] for one in result["foreign_additions"]] == ["hostpci1", "net1", "tags"]
+    assert [one["key"] for one in result["external_additions"]] == ["hostpci1", "net1", "tags"]
     assert peer.changes(sim) == []
     changed = ensure_vm(api, vm(fingerprint="f2"), VmOptions())
     assert set(changed["diff"]["after"]) == {"description"}
@@ -220,17 +220,17 @@ def test_what_somebody_added_stays_unless_strict(sim, api):
 
 
 def test_a_device_of_the_last_definition_goes(sim, api):
-    ensure_vm(api, vm(hostpci1="mapping=card-1,pcie=1"), RUNNING)
+    ensure_vm(api, vm(hostpci1="mapping=gpu-1,pcie=1"), RUNNING)
     result = ensure_vm(api, vm(fingerprint="f2"), RUNNING)
     assert result["pending"] == {"hostpci1": None}
     assert result["restart_needed"] is True
-    assert result["foreign_additions"] == []
+    assert result["external_additions"] == []
     assert sim.state["guests"]["9101"]["devices"] == ["0000:41:00.0", "0000:42:00.0"]
 
 
 @pytest.mark.parametrize("started", [None, True])
 def test_stopped_to_take_a_card_away_only_if_allowed(sim, api, started):
-    ensure_vm(api, vm(hostpci1="mapping=card-1,pcie=1"), RUNNING)
+    ensure_vm(api, vm(hostpci1="mapping=gpu-1,pcie=1"), RUNNING)
     wanted = vm(fingerprint="f2")
     options = VmOptions(started=started, allow_stop=True)
     check = ensure_vm(peer.client(sim), wanted, VmOptions(started=started, allow_stop=True, check_mode=True))
@@ -242,8 +242,8 @@ def test_stopped_to_take_a_card_away_only_if_allowed(sim, api, started):
 
 
 def test_what_waited_for_a_stop_is_no_reason_to_stay_off(sim, api):
-    ensure_vm(api, vm(hostpci1="mapping=card-1,pcie=1"), RUNNING)
-    ensure_vm(api, vm(hostpci1="mapping=card-1,pcie=1", memory=131072), VmOptions())
+    ensure_vm(api, vm(hostpci1="mapping=gpu-1,pcie=1"), RUNNING)
+    ensure_vm(api, vm(hostpci1="mapping=gpu-1,pcie=1", memory=131072), VmOptions())
     result = ensure_vm(api, vm(fingerprint="f2", memory=131072), VmOptions(allow_stop=True))
     assert (result["vm_status"], result["pending"]) == ("running", {})
     assert sim.state["guests"]["9101"]["devices"] == ["0000:41:00.0"]
@@ -314,7 +314,7 @@ def test_refused(sim, api, changed, nodes, message):
 
 def test_a_mapping_of_changed_hardware_is_named_before_the_vm_is_made(sim, api):
     sim.state["nodes"]["pve-0"]["pci"][0]["iommugroup"] = 99
-    with pytest.raises(PveError, match=r"hostpci0: PVE says of the mapping card-0.*iommugroup"):
+    with pytest.raises(PveError, match=r"hostpci0: PVE says of the mapping gpu-0.*iommugroup"):
         ensure_vm(api, vm(), RUNNING)
     assert peer.changes(sim) == []
     check = ensure_vm(api, vm(), VmOptions(check_mode=True))
@@ -438,11 +438,11 @@ def scenario(name):
     if name == "update":
         return first, [
             lambda api: ensure_vm(api, second, VmOptions(started=True, allow_stop=True)),
-            lambda api: ensure_mapping(api, mapping_wanted("card-0", present=False)),
+            lambda api: ensure_mapping(api, mapping_wanted("gpu-0", present=False)),
         ]
     return first, [
         lambda api: ensure_vm(api, absent_definition(9101, "chat-0", None), VmOptions(present=False, allow_stop=True)),
-        lambda api: ensure_mapping(api, mapping_wanted("card-0", present=False)),
+        lambda api: ensure_mapping(api, mapping_wanted("gpu-0", present=False)),
     ]
 
 

@@ -226,7 +226,7 @@ class TestCluster:
         sim.state["nodes"]["pve-1"]["status"] = "offline"
         found = read_pci(api)
         assert found["unreachable"] == ["pve-1"]
-        cards = {card["address"][5:7]: card for card in found["cards"]}
+        cards = {card["address"][5:7]: card for card in found["devices"]}
         assert sorted(cards) == ["41", "42", "43", "44"]
         assert [member["address"] for member in cards["41"]["group_members"]] == ["0000:50:00.0"]
 
@@ -238,7 +238,7 @@ class TestCluster:
         assert holder("41") == [("hostpci0", "a1", True, False, True)]
         assert holder("42") == holder("43") == [("hostpci1", "pool", True, True, False)]
         assert holder("44") == [("hostpci2", None, False, True, True)]
-        assert len(read_pci(api, gpus_only=False)["cards"]) == 5
+        assert len(read_pci(api, gpus_only=False)["devices"]) == 5
         assert [node["error"] for node in read_pci(api, nodes=["pve-0", "pve-7"])["nodes"]] == [
             None,
             "the cluster has no node of this name",

@@ -246,7 +246,7 @@ def test_nothing_to_do():
     have["description"] = "more words\nwords\n" + one.mark.line() + "\n"
     changes = compare(one, have)
     assert not changes.any
-    assert (changes.foreign, changes.attention, changes.before, changes.after) == ([], [], {}, {})
+    assert (changes.external, changes.attention, changes.before, changes.after) == ([], [], {}, {})
 
 
 def test_a_mark_without_devices_is_no_change():
@@ -294,7 +294,7 @@ def test_ours_of_before_goes_and_others_stay():
     )  # fmt: skip
     changes = compare(one, have, inherited={"serial0", "hostpci2"})
     assert changes.delete == ["hostpci1", "net1"]
-    assert [item["key"] for item in changes.foreign] == ["hostpci2", "scsi3", "usb0", "tags"]
+    assert [item["key"] for item in changes.external] == ["hostpci2", "scsi3", "usb0", "tags"]
     assert set(changes.set) == {"description"}
     strict = compare(one, have, inherited={"serial0"}, strict=True)
     assert strict.delete == ["hostpci1", "hostpci2", "net1", "scsi3", "usb0"]

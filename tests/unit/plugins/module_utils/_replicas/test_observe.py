@@ -163,7 +163,7 @@ def test_a_name_that_nobody_knows(monkeypatch):
         raise socket.gaierror(-2, "x")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    assert look("http://no-such-vm:8000")["reason"] == "its name can not be resolved"
+    assert look("http://no-such-vm:8000")["reason"] == "its name cannot be resolved"
 
 
 def test_a_name_server_that_does_not_answer_holds_nobody_up(monkeypatch):

@@ -257,7 +257,7 @@ def test_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, 
 
     monkeypatch.setattr(load.os, what, refuse)
     assert errors_of(directory) == [
-        f"{expected} can not be read: permission denied; make it readable for the user who runs this"
+        f"{expected} cannot be read: permission denied; make it readable for the user who runs this"
     ]
 
 
@@ -331,8 +331,8 @@ models:
     engines: &engines [vllm, llamacpp]
     source: o/a
     profiles:
-      - &card {name: p, gpu_class: l4, env: {A: "1"}}
-      - {<<: *card, name: q, priority: 5}
+      - &GPU {name: p, gpu_class: l4, env: {A: "1"}}
+      - {<<: *GPU, name: q, priority: 5}
   - {<<: *base, name: b, engines: *engines, lora: yes}
   - {<<: [{name: c, kind: llm}, *base], vram_gb: 0x10, context: 1_000}
 """

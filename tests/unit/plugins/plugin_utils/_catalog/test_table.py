@@ -102,25 +102,25 @@ def test_where_agrees_with_the_plan() -> None:
 
 TABLE = """\
 Models
-model  kind  GB  min cc  engines         context  serving    min  max  fits a card of
+model  kind  GB  min cc  engines         context  serving    min  max  fits a GPU of
 small  llm    6  8.0     vllm, llamacpp     8192  on demand    0    2  far, n1, n2 and 1 more
 plain  llm    -  -       vllm                  -  listed       -    -  far, n1, n2 and 1 more
 
 Profiles
 model  profile  engine    class     tp  pp  nodes  priority (higher first)  could run on
-small  card     vllm      rtx-4090   2   1      1                        5  far, n1, n2
+small  gpu     vllm      rtx-4090   2   1      1                        5  far, n1, n2
 small  slow     llamacpp  CPU        1   1      1                        0  cpu, tiny
 
 Roles
-role   count  engine    needs                                                 prefer            slots           priority (lower first)
-large      2  vllm      a card, of nvidia, 20 GB, cc 8.0 or above, on n1, zone=a  largest           chat (small)                        10
-door       1  llamacpp  no card, 8 GB of RAM                                      smallest_fitting  -                                  100"""
+role   count  engine    needs                                                prefer            slots           priority (lower first)
+large      2  vllm      a GPU, of nvidia, 20 GB, cc 8.0 or above, on n1, zone=a  largest           chat (small)                        10
+door       1  llamacpp  no GPU, 8 GB of RAM                                     smallest_fitting  -                                  100"""
 
 CATALOG = check_catalog(
     [
         model(
             "small",
-            {"name": "card", "gpu_class": "rtx-4090", "tp": 2, "priority": 5},
+            {"name": "gpu", "gpu_class": "rtx-4090", "tp": 2, "priority": 5},
             {"name": "slow", "engine": "llamacpp"},
             vram_gb=6,
             min_cc=8.0,
@@ -159,7 +159,7 @@ def test_table() -> None:
 def test_table_without_nodes() -> None:
     text = format_catalog(CATALOG)
     assert "could run on" not in text
-    assert "fits a card of" not in text
+    assert "fits a GPU of" not in text
     assert "on demand" in text
 
 

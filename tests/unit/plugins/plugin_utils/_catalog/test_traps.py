@@ -88,7 +88,7 @@ def tight(**changes: t.Any) -> dict[str, t.Any]:
 def test_the_declared_context_must_fit_and_the_largest_is_named() -> None:
     (message,) = errors_of([tight()])
     assert message.startswith(
-        "models[0].profiles[0].gpu_class (model tight): tight needs 22.3 GiB a card with a context of 40960"
+        "models[0].profiles[0].gpu_class (model tight): tight needs 22.3 GiB a GPU with a context of 40960"
     )
     most = int(message.partition("the largest context here is ")[2].partition(";")[0])
     assert 4096 <= most < 40960

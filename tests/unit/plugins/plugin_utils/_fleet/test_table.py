@@ -19,7 +19,7 @@ FLEET = [
         "gpus": [
             {"index": 0, "gpu_class": "rtx-3090", "memory_gb": 24, "healthy": True},
             {"index": 1, "gpu_class": "rtx-3090", "memory_gb": 24, "healthy": None},
-            {"index": 2, "name": "Odd Card", "memory_gb": None},
+            {"index": 2, "name": "Odd GPU", "memory_gb": None},
         ],
         "state": "cordoned",
         "notes": ["gpu 0000:01:00.0: nvidia-smi:\nno answer"],
@@ -40,7 +40,7 @@ def test_a_fleet():
         "NODE    STATE        CPU          CORES  RAM GB  DISK GB  GPUS",
         "pve-1   ready        -                -       -        -  none",
         "pve-2   unreachable  -                -       -        -  unknown",
-        "pve-10  cordoned     Example CPU     16     128     5000  2 x rtx-3090 24 GB (1 of unknown health), 1 x Odd Card ? GB",
+        "pve-10  cordoned     Example CPU     16     128     5000  2 x rtx-3090 24 GB (1 of unknown health), 1 x Odd GPU ? GB",
         "",
         "3 nodes (1 cordoned, 1 ready, 1 unreachable), 3 GPUs; GPUs unknown on 1",
         "",

@@ -124,12 +124,12 @@ def test_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "can not be read as JSON"),
-        ("[" * 100_000, "can not be read as JSON"),
+        ("{", "cannot be read as JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
         ("[]", "is not what was observed, version 1"),
         ('{"version": 2, "replicas": []}', "is not what was observed, version 1"),
-        ('{"version": 1, "replicas": [{"id": "a", "state": 3}]}', "replicas[0]: state can not be 3"),
-        ("\xff", "can not be read as JSON"),
+        ('{"version": 1, "replicas": [{"id": "a", "state": 3}]}', "replicas[0]: state cannot be 3"),
+        ("\xff", "cannot be read as JSON"),
     ],
 )
 def test_a_file_that_is_none(tmp_path, text, told):

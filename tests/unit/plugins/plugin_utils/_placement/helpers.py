@@ -25,7 +25,7 @@ def card(index, size, **more):
 
 
 def node(name, *sizes, **more):
-    """A node with cards of these sizes; a size may also be a whole card."""
+    """A node with GPUs of these sizes; a size may also be a whole GPU."""
     gpus = [size if isinstance(size, dict) else card(at, size) for at, size in enumerate(sizes)]
     return {"name": name, "memory_gb": 256, "gpus": gpus} | more
 

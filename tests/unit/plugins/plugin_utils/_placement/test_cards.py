@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""Which cards can be had at all, and how much memory models take of them."""
+"""Which GPUs can be had at all, and how much memory models take of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .helpers import card, make_plan, model, node, places, refusal, role, states
 
 
 def grouped(index, *peers):
-    """A card in an IOMMU group with these peers, (address, class) each."""
+    """A GPU in an IOMMU group with these peers, (address, class) each."""
     pci = {"address": f"0000:0{index}:00.0", "iommu_peers": [{"address": peer[0], "class": peer[1]} for peer in peers]}
     return card(index, 24, pci=pci)
 
 
 TEST_GROUPS = [
-    ("audio of the same card", [("0000:00:00.1", "0x040300")], True),
+    ("audio of the same GPU", [("0000:00:00.1", "0x040300")], True),
     ("a bridge", [("0000:02:01.0", "0x060400")], True),
-    ("a network card", [("0000:05:00.0", "0x020000")], False),
-    ("a display that is no card of the node", [("0000:06:00.0", "0x030000")], False),
+    ("a network GPU", [("0000:05:00.0", "0x020000")], False),
+    ("a display that is no GPU of the node", [("0000:06:00.0", "0x030000")], False),
 ]
 
 
@@ -64,18 +64,18 @@ def test_every_card_is_in_one_state():
         "free",
         "unhealthy",
         "unknown",
-        "foreign",
+        "external",
         "unknown",
         "free",
     ]
     assert document["ledger"][3]["by"] == "container db"
     placed = make_plan([node("a", *gpus)], [role("chat", 20, count=6)])
-    assert [row["state"] for row in placed["ledger"]] == ["used", "unhealthy", "unknown", "foreign", "unknown", "used"]
+    assert [row["state"] for row in placed["ledger"]] == ["used", "unhealthy", "unknown", "external", "unknown", "used"]
     assert refusal(placed, "chat")["rejected"] == {
         "mig": 1,
         "unhealthy": 1,
         "health_unknown": 1,
-        "foreign": 1,
+        "external": 1,
         "in_use": 2,
     }
 
@@ -198,7 +198,7 @@ def test_memory_of_a_model_on_a_card():
         usable_gib(mib, reserved_mib=reserved, utilisation=0.92, overhead_gib=2.5, overhead_large_gib=7.5)
         for mib, reserved in ((20475, 460), (23028, 435), (24564, 346), (81559, 479))
     ]
-    # Weights of 18 GiB do not load on a card of 20 GB, and leave nothing for requests on an A10G.
+    # Weights of 18 GiB do not load on a GPU of 20 GB, and leave nothing for requests on an A10G.
     assert [size >= need for size in usable] == [False, False, False, True]
     assert usable[3] == pytest.approx(0.92 * 79.18 - 7.5, abs=0.01)
     assert need_gib(MemoryFacts(layers=1), context=4096) is None
@@ -209,7 +209,7 @@ def test_a_virtual_card_is_used_where_it_is_and_given_to_no_machine():
         nodes = [node("a", gpu)]
         document = make_plan(nodes, [role("chat", 20)])
         assert refusal(document, "chat")["rejected"] == {"mig": 1}
-        assert refusal(document, "chat")["reason"] == "1 divided or a part of a card"
+        assert refusal(document, "chat")["reason"] == "1 divided or a part of a GPU"
         assert states(document) == {"unknown": 1}
         served = [model("m", 20)]
         document = make_plan(nodes, [role("chat", 20)], served, passthrough=False)

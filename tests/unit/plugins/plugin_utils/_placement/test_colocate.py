@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""Roles that share a card inside one machine."""
+"""Roles that share a GPU inside one machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_without_a_card_for_the_unit_the_members_go_singly():
     document = make_plan([node("a", 24, 16)], [CHAT, EMBED])
     assert places(document) == {"chat/0": "a:0", "embed/0": "a:1"}
     assert all("colocate" not in one for one in document["assignments"])
-    assert all("no card has room for the unit desk" in one["why"]["text"] for one in document["assignments"])
+    assert all("no GPU has room for the unit desk" in one["why"]["text"] for one in document["assignments"])
 
 
 def test_units_are_made_of_the_replicas_of_one_number():

@@ -20,7 +20,7 @@ MODEL = Model(
     name="m", kind="llm", engines=("vllm",), context=131072, context_length=8192, memory=MemoryFacts(weights_gib=10.0)
 )
 
-# Arguments of the profile, and the context for which a card must have room; None: only the stated size decides.
+# Arguments of the profile, and the context for which a GPU must have room; None: only the stated size decides.
 TEST_CONTEXT = [
     ("vllm", (), 8192),
     ("vllm", ("--max-model-len", "4096"), 4096),

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""How near the bounded search for several cards at once comes to the best that there is."""
+"""How near the bounded search for several GPUs at once comes to the best that there is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = (24, 48)
 
 
 def make_instance(seed):
-    """Small roles first, then models over one to four cards of one class."""
+    """Small roles first, then models over one to four GPUs of one class."""
     rand = random.Random(seed)
     nodes = [
         node(f"n{at}", *rand.choices(SIZES, k=rand.choice((2, 4, 4))), fabrics=rand.choice((["f"], ["g"], ["f", "g"])))
@@ -41,7 +41,7 @@ def make_instance(seed):
 
 
 def best_counts(nodes, roles, models):
-    """The lexicographically best counts, by trying every arrangement of the kinds of cards on nodes."""
+    """The lexicographically best counts, by trying every arrangement of the kinds of GPUs on nodes."""
     free = tuple(tuple(sum(gpu["memory_gb"] == size for gpu in each["gpus"]) for size in SIZES) for each in nodes)
     fabrics = [each["fabrics"] for each in nodes]
 
@@ -143,8 +143,8 @@ def test_scattered_roles_are_moved_together():
     assert places(make_plan(nodes, roles, [model("m", 40, ("c24", 2, 1))]))["m/0"] == "b:0,1"
     entry = refusal(make_plan(nodes, first, [model("m", 40, ("c24", 2, 1))]), "m")
     assert entry["reason"] == (
-        "needs 2 cards of at least 20 GB on one node, found 1 (2 cards free on 2 nodes):"
-        " 2 taken (by pin and pun), 2 on nodes with too few free cards together"
+        "needs 2 GPUs of at least 20 GB on one node, found 1 (2 GPUs free on 2 nodes):"
+        " 2 taken (by pin and pun), 2 on nodes with too few free GPUs together"
     )
     assert entry["code"] == "block"
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""The planner without its rescue does what the plain rules say, card for card."""
+"""The planner without its rescue does what the plain rules say, GPU for GPU."""
 
 from __future__ import annotations
 

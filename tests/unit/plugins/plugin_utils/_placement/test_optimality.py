@@ -19,7 +19,7 @@ BATCHES = 12
 
 
 def make_instance(seed):
-    """Single-card roles without memory or groups; labels and pins included, up to 12 roles and 16 cards."""
+    """Single-GPU roles without memory or groups; labels and pins included, up to 12 roles and 16 GPUs."""
     rand = random.Random(seed)
     nodes = []
     cards = rand.randint(1, 16)
@@ -78,7 +78,7 @@ def in_order(roles):
 
 
 def best_counts(nodes, roles):
-    """How many of each role the best set has: replica by replica, each by an augmenting path over single cards."""
+    """How many of each role the best set has: replica by replica, each by an augmenting path over single GPUs."""
     cards = [(node, gpu) for node in nodes for gpu in node["gpus"]]
     holder = {}
 

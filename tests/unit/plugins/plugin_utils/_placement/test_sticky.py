@@ -67,7 +67,7 @@ def test_another_card_in_the_same_slot_is_another_card():
     nodes = [identified("a", 24), identified("b", 24)]
     nodes[0]["gpus"][0]["uuid"] = "GPU-other"
     second = make_plan(nodes, [CHAT], previous=first)
-    assert moves(second) == [("chat", 0, "card_gone")]
+    assert moves(second) == [("chat", 0, "gpu_gone")]
     assert second["changes"]["retained"] == []
 
 
@@ -79,15 +79,15 @@ def test_a_card_that_lost_its_uuid_is_the_same_card():
 
 
 CAUSES = [
-    ("a card that was taken out", lambda gpus: gpus.pop(0), "card_gone"),
-    ("a card that shrank", lambda gpus: gpus[0].update(memory_gb=16), "vram"),
+    ("a GPU that was taken out", lambda gpus: gpus.pop(0), "gpu_gone"),
+    ("a GPU that shrank", lambda gpus: gpus[0].update(memory_gb=16), "vram"),
     (
-        "a card that a stranger holds",
+        "a GPU that a stranger holds",
         lambda gpus: gpus[0].update(holder={"kind": "vm", "id": 9, "ours": False}),
-        "foreign",
+        "external",
     ),
-    ("a card that was split", lambda gpus: gpus[0].update(mig=True), "mig"),
-    ("a card that broke", lambda gpus: gpus[0].update(healthy=False), "unhealthy"),
+    ("a GPU that was split", lambda gpus: gpus[0].update(mig=True), "mig"),
+    ("a GPU that broke", lambda gpus: gpus[0].update(healthy=False), "unhealthy"),
 ]
 
 
@@ -110,7 +110,7 @@ def test_a_card_that_a_stranger_holds_is_not_kept_even_without_another(healthy):
     second = make_plan(nodes, [CHAT], previous=first)
     assert second["assignments"] == []
     assert refusal(second, "chat")["missing"] == 1
-    assert [(row["state"], row["by"]) for row in second["ledger"]] == [("foreign", "vm win")]
+    assert [(row["state"], row["by"]) for row in second["ledger"]] == [("external", "vm win")]
 
 
 def test_a_process_of_the_node_keeps_off_what_is_new_and_may_be_what_was_placed_on_bare_metal():
@@ -121,7 +121,7 @@ def test_a_process_of_the_node_keeps_off_what_is_new_and_may_be_what_was_placed_
     second = make_plan(nodes, [CHAT], previous=first, passthrough=False)
     assert places(second) == places(first)
     assert second["changes"]["retained"] == ["chat/0"]
-    assert states(second) == {"used": 1, "foreign": 1}
+    assert states(second) == {"used": 1, "external": 1}
     assert make_plan(nodes, [CHAT], passthrough=False)["assignments"] == []
     # What is passed through is in a machine, and no process of the node can be it.
     assert make_plan(nodes, [CHAT], previous=make_plan([identified("a", 24, 24)], [CHAT]))["assignments"] == []

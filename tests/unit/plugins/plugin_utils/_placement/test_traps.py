@@ -27,7 +27,7 @@ def test_plan_and_list_of_models_agree_and_say_what_is_short():
     document = make_plan(nodes, [role("any", engine="vllm")], [big])
     entry = refusal(document, "big")
     assert entry["code"] == "vram"
-    assert "needs 107.1 GiB, has 104.4, short 2.7 GiB per card" in entry["reason"]
+    assert "needs 107.1 GiB, has 104.4, short 2.7 GiB per GPU" in entry["reason"]
     assert document["assignments"][0]["models_fitting"] == []
 
 
@@ -36,7 +36,7 @@ def test_a_cordoned_node_is_no_capacity():
     chat = role("chat", 70)
     assert places(make_plan([cordoned, ready], [chat])) == {"chat/0": "b:0"}
     entry = refusal(make_plan([cordoned], [chat]), "chat")
-    assert entry["reason"] == "1 card fits but its node is cordoned (a)"
+    assert entry["reason"] == "1 GPU fits but its node is cordoned (a)"
     assert entry["what_would_help"][0] == {"change": {"uncordon": "a"}, "verified": True, "text": "uncordon a"}
 
 
@@ -82,7 +82,7 @@ def test_memory_of_unequal_cards_is_never_added():
     big = model("big", 40, {"name": "two", "engine": "other", "gpu_class": "x", "tp": 2})
     cards = [card(0, 24, gpu_class="x"), card(1, 16, gpu_class="x"), card(2, 16, gpu_class="x")]
     entry = refusal(make_plan([node("a", *cards)], models=[big]), "big")
-    assert entry["reason"].startswith("needs 2 cards of at least 20 GB on one node, found 1")
+    assert entry["reason"].startswith("needs 2 GPUs of at least 20 GB on one node, found 1")
     assert entry["rejected"] == {"vram": 2, "block": 1}
 
 
@@ -98,7 +98,7 @@ def test_a_replica_never_spans_two_fabrics():
     big = model("big", 600, ("c80", 4, 2))
     entry = refusal(make_plan(nodes, models=[big]), "big")
     assert entry["code"] == "fabric"
-    assert "8 cards free but the largest block on one fabric is 1 node (ib-a: 1 and ib-b: 1)" in entry["reason"]
+    assert "8 GPUs free but the largest block on one fabric is 1 node (ib-a: 1 and ib-b: 1)" in entry["reason"]
     nodes[1]["fabrics"] = ["ib-b", "ib-a"]
     document = make_plan(nodes, models=[big])
     assert places(document) == {"big/0": "a:0,1,2,3 b:0,1,2,3"}
@@ -139,12 +139,12 @@ def test_a_refusal_says_which_rule_and_by_how_much():
     assert entry["bottleneck"] == {
         "roles": ["big", "chat"],
         "wanted": 2,
-        "card_count": 1,
-        "cards": [{"node": "n3", "gpu_index": 0}],
+        "gpu_count": 1,
+        "gpus": [{"node": "n3", "gpu_index": 0}],
     }
     texts = [(each["text"], each["verified"]) for each in entry["what_would_help"]]
-    assert ("count 0 of chat, which frees a card", True) in texts
-    assert ("one more card with at least 48 GB, compute capability at most 8.9", True) in texts
+    assert ("count 0 of chat, which frees a GPU", True) in texts
+    assert ("one more GPU with at least 48 GB, compute capability at most 8.9", True) in texts
 
 
 def test_weights_are_a_preference_and_never_a_filter():

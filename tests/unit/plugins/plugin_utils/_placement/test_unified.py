@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""Cards without memory of their own: what is placed on them and what runs beside them share one pool."""
+"""GPUs without memory of their own: what is placed on them and what runs beside them share one pool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIB = 1024
 
 
 def spark(name, *more, memory_gb=128, **facts):
-    """A node whose card has the memory of the node, all but 8 GB, which the node keeps."""
+    """A node whose GPU has the memory of the node, all but 8 GB, which the node keeps."""
     unified = card(0, memory_gb, gpu_class="gb10", compute_cap=12.1, memory_mib=None, unified_memory=True)
     return node(name, unified, *more, memory_gb=memory_gb, memory_mib=memory_gb * GIB, reserve_gb=8) | facts
 
@@ -56,7 +56,7 @@ def test_work_without_a_card_lowers_what_the_card_has(passthrough):
     document = make_plan(nodes, [small, role("chat", 71)], passthrough=passthrough)
     assert places(document) == {"db/0": "a"}
     assert refusal(document, "chat")["code"] == "ram"
-    reason = "1 on nodes without 72704 MiB of memory left for the card (at most 71680 MiB)"
+    reason = "1 on nodes without 72704 MiB of memory left for the GPU (at most 71680 MiB)"
     assert refusal(document, "chat")["reason"] == reason
     document = make_plan(nodes, [small | {"priority": 200}, role("chat", 71)], passthrough=passthrough)
     assert places(document) == {"chat/0": "a:0"}
@@ -120,7 +120,7 @@ def test_the_memory_that_a_node_does_not_tell_is_not_counted():
 
 
 def test_a_rescue_moves_what_is_in_the_way():
-    """The first fits both cards and takes the one that the second needs for its memory."""
+    """The first fits both GPUs and takes the one that the second needs for its memory."""
     nodes = [spark("a", memory_gb=64), node("b", card(0, 64, gpu_class="other", compute_cap=12.1))]
     roles = [role("first", 48, priority=1), role("db", needs={"gpu_class": "gb10", "min_memory_gb": 8}, priority=2)]
     document = make_plan(nodes, roles)

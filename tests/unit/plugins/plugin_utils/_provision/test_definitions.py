@@ -228,10 +228,10 @@ def test_numbers_are_kept_and_new_ones_are_free() -> None:
     again = by_name(made(previous=previous))
     assert again["chat-0"]["vmid"] == 9500
     assert again["chat-1"]["vmid"] == first["chat-1"]["vmid"]
-    foreign = {"vmid": first["chat-1"]["vmid"], "name": "db", "cluster": "pve-ada", "ours": False}
-    moved = by_name(made(taken=[foreign]))
+    external = {"vmid": first["chat-1"]["vmid"], "name": "db", "cluster": "pve-ada", "ours": False}
+    moved = by_name(made(taken=[external]))
     assert moved["chat-1"]["vmid"] == first["chat-1"]["vmid"] + 1
-    elsewhere = by_name(made(taken=[{**foreign, "cluster": "pve-quad"}]))
+    elsewhere = by_name(made(taken=[{**external, "cluster": "pve-quad"}]))
     assert elsewhere["chat-1"]["vmid"] == first["chat-1"]["vmid"], "numbers are of one cluster"
 
 
@@ -349,8 +349,8 @@ def test_everything_that_is_wrong_at_once() -> None:
     assert "role chat: vm.cores: must be a whole number" in text
     assert "role chat: vm.image: must be a volume" in text
     assert "cipassword" in text
-    assert "chat-0 (chat/0): card 0 of n: what PVE compares of it is not known" in text
-    assert "chat-1 (chat/1): card 1 of n: its PCI address is not known" in text
+    assert "chat-0 (chat/0): GPU 0 of n: what PVE compares of it is not known" in text
+    assert "chat-1 (chat/1): GPU 1 of n: its PCI address is not known" in text
     assert "gateway-0 (gateway/0): has no memory in the plan" in text
     assert "would both be the machine a-b-0: rename the role or the model" in text
     assert "settings.addresses.nobody-0: the plan has no machine of this name" in text
@@ -363,7 +363,7 @@ def test_seventeen_cards_are_too_many() -> None:
     found = made(
         {"replicas": [replica("m", 0, {"node": "n", "gpu_indices": list(range(17)), "gpus": gpus})]}, nodes=nodes
     )
-    assert found.errors == ("m-0 (model m, replica 0): 17 cards are more than the 16 that a machine can have",)
+    assert found.errors == ("m-0 (model m, replica 0): 17 GPUs are more than the 16 that a machine can have",)
 
 
 def test_what_two_machines_may_not_share() -> None:
@@ -374,7 +374,7 @@ def test_what_two_machines_may_not_share() -> None:
     assert "chat-1 and chat-0 would share IOMMU group 20 of n" in text
     assert "chat-1 and chat-0 would share the address ip=10.0.0.5/24" in text
     document["assignments"][1]["gpu"]["pci_address"] = "0000:01:00.0"
-    assert "would share the card 0000:01:00.0" in "\n".join(made(document, [], nodes=nodes).errors)
+    assert "would share the GPU 0000:01:00.0" in "\n".join(made(document, [], nodes=nodes).errors)
 
 
 def test_cards_that_are_not_seen_now_are_as_they_were() -> None:

@@ -123,7 +123,10 @@ def answers():
     }
     audio = card("0000:41:00.1", **{"class": "040300", "pci_id": "10de:22ba"})
     bridge = card("0000:40:01.0", **{"class": "060400", "pci_id": "1022:1483"})
-    pci = {"nodes": [{"node": "n1", "status": "online", "error": None}], "cards": [card("0000:41:00.0"), audio, bridge]}
+    pci = {
+        "nodes": [{"node": "n1", "status": "online", "error": None}],
+        "devices": [card("0000:41:00.0"), audio, bridge],
+    }
     return cluster, pci
 
 
@@ -135,7 +138,7 @@ class Case:
         self.cluster, self.pci = answers()
         self.vm = self.vms[0]
         self.config = self.vm["config"]
-        self.card = self.pci["cards"][0]
+        self.card = self.pci["devices"][0]
 
     def clusters(self):
         return {"c:8006": read_state("c:8006", self.cluster, self.pci, identity="the token a@pve!b")}
@@ -249,7 +252,7 @@ def spoil_memory(case):
 
 
 def spoil_card(case):
-    case.pci["cards"] = [card("0000:42:00.0")]
+    case.pci["devices"] = [card("0000:42:00.0")]
 
 
 def spoil_card_id(case):
@@ -265,12 +268,12 @@ def spoil_card_group(case):
 
 
 def spoil_iommu(case):
-    for one in case.pci["cards"]:
+    for one in case.pci["devices"]:
         one["iommu_group"] = None
 
 
 def spoil_group(case):
-    case.pci["cards"].append(card("0000:42:00.0", **{"class": "020000", "device_name": "I350 Gigabit"}))
+    case.pci["devices"].append(card("0000:42:00.0", **{"class": "020000", "device_name": "I350 Gigabit"}))
 
 
 def spoil_holder(case):
@@ -324,15 +327,15 @@ def spoil_api(case):
         (spoil_room, "storage_full", "the new disks of 1 machines on tank have 64 GB together, and 60 GB are free"),
         (spoil_cores, "cores", "it has 33 cores, and n1 has 32"),
         (spoil_memory, "memory", "its machines have 130000 MiB together, 1 other running guests 4096 MiB"),
-        (spoil_card, "card_missing", "n1 has no card at 0000:41:00.0"),
-        (spoil_card_id, "card_changed", "has the id 10de:2204, and was planned with 10de:26b1"),
-        (spoil_card_subsystem, "card_changed", "has the subsystem none, and was planned with 10de:16a1"),
-        (spoil_card_group, "card_changed", "has the IOMMU group 22, and was planned with 21"),
+        (spoil_card, "gpu_missing", "n1 has no GPU at 0000:41:00.0"),
+        (spoil_card_id, "gpu_changed", "has the id 10de:2204, and was planned with 10de:26b1"),
+        (spoil_card_subsystem, "gpu_changed", "has the subsystem none, and was planned with 10de:16a1"),
+        (spoil_card_group, "gpu_changed", "has the IOMMU group 22, and was planned with 21"),
         (spoil_iommu, "iommu_off", "is in no IOMMU group"),
         (spoil_group, "group_shared", "also holds 0000:42:00.0 (I350 Gigabit), which the node would lose"),
-        (spoil_holder, "card_held", "database (machine 5000), which is not ours, runs with the card at 0000:41:00.0"),
-        (spoil_raw_holder, "card_held", "is configured with the card"),
-        (spoil_orphan_holder, "card_held", "code-0 (machine 9200), which is in no plan any more, has the card"),
+        (spoil_holder, "gpu_held", "database (machine 5000), which is not ours, runs with the GPU at 0000:41:00.0"),
+        (spoil_raw_holder, "gpu_held", "is configured with the GPU"),
+        (spoil_orphan_holder, "gpu_held", "code-0 (machine 9200), which is in no plan any more, has the GPU"),
         (spoil_place, "wrong_node", "machine 9101 is on n2, and the plan has it on n1"),
         (spoil_api, "cluster_unreachable", "PVE does not know the token"),
     ],
@@ -357,7 +360,7 @@ def test_everything_at_once(case) -> None:
         spoil(case)
     case.cluster["vms"] = []
     codes = {code for severity, code in case.codes() if severity == ERROR}
-    assert codes == {"bridge_missing", "storage_missing", "cores", "card_missing", "image_missing", "privileges"}
+    assert codes == {"bridge_missing", "storage_missing", "cores", "gpu_missing", "image_missing", "privileges"}
     severities = [one.severity for one in case.find()]
     assert severities == sorted(severities, key=(ERROR, WARNING, INFO).index), "the worst first"
 
@@ -369,10 +372,10 @@ def test_a_cluster_that_was_not_asked(case) -> None:
 
 def test_the_functions_of_the_card_and_bridges_may_share_its_group(case) -> None:
     assert case.codes() == [(INFO, "missing")]
-    case.pci["cards"].append(card("0000:42:00.0"))
+    case.pci["devices"].append(card("0000:42:00.0"))
     assert (ERROR, "group_shared") in case.codes()
     case.vm["mappings"].append({**ENTRY, "id": "kn-n1-42-00", "path": "0000:42:00.0"})
-    assert (ERROR, "group_shared") not in case.codes(), "another card of the same machine may"
+    assert (ERROR, "group_shared") not in case.codes(), "another GPU of the same machine may"
 
 
 def test_a_virtual_network_lies_in_a_zone_that_its_name_does_not_tell(case) -> None:
@@ -411,7 +414,7 @@ def test_what_is_there_already(case) -> None:
     assert case.codes() == [
         (ERROR, "doubled"),
         (WARNING, "orphan"),
-        (WARNING, "foreign_device"),
+        (WARNING, "external_device"),
         (WARNING, "name_taken"),
         (INFO, "mapping_stale"),
         (INFO, "stale"),
@@ -431,24 +434,24 @@ def test_a_machine_that_is_being_made_is_no_stranger(case) -> None:
 
 def test_a_card_in_a_pool_is_warned_of(case) -> None:
     case.card["holders"] = [holder(5000, "database", certain=False)]
-    assert (WARNING, "card_pool") in case.codes()
+    assert (WARNING, "gpu_pool") in case.codes()
 
 
 def test_a_machine_that_has_its_card_is_not_kept_from_running(case) -> None:
     case.cluster["vms"].append(ours(9101, "chat-0"))
     case.card["holders"] = [holder(9101, "chat-0", ours=True), holder(5000, "database", running=False)]
-    assert (WARNING, "card_held") in case.codes()
+    assert (WARNING, "gpu_held") in case.codes()
     case.card["holders"] = [holder(9101, "chat-0", ours=True, running=False), holder(5000, "database")]
-    assert (ERROR, "card_held") in case.codes()
+    assert (ERROR, "gpu_held") in case.codes()
 
 
 def moving(case):
-    """The card of chat-0 is with code-0, which is planned too and gets another one."""
+    """The GPU of chat-0 is with code-0, which is planned too and gets another one."""
     other = {**copy.deepcopy(VM), "vmid": 9102, "name": "code-0", "role": "code"}
     other["mappings"] = [{**ENTRY, "id": "kn-n1-42-00", "path": "0000:42:00.0", "iommu_group": 22}]
     other["config"] |= {"name": "code-0", "hostpci0": "mapping=kn-n1-42-00,pcie=1"}
     case.vms.append(other)
-    case.pci["cards"].append(card("0000:42:00.0", iommu_group=22))
+    case.pci["devices"].append(card("0000:42:00.0", iommu_group=22))
     case.cluster["vms"] += [ours(9101, "chat-0", status="stopped"), ours(9102, "code-0")]
     case.card["holders"] = [holder(9102, "code-0", ours=True, mapping=ENTRY["id"])]
 
@@ -504,7 +507,7 @@ def test_a_card_is_freed_before_it_is_given(case) -> None:
     release = found[0].args["vm"]
     assert release["started"] is False
     assert release["config"]["hostpci0"] is None
-    assert release["config"]["net0"] == "virtio,bridge=vmbr0", "what it has besides its cards stays its own"
+    assert release["config"]["net0"] == "virtio,bridge=vmbr0", "what it has besides its GPUs stays its own"
     assert release["fingerprint"] == "aaaa", "it is not made yet what the plan says"
     assert found[-1].args["vm"]["started"] is True
 
@@ -513,9 +516,9 @@ def test_what_somebody_gave_a_machine_by_hand_is_taken_only_when_strict(case) ->
     moving(case)
     case.cluster["vms"][-1]["mark"]["own"] = ["net0"]
     assert "release" not in [one.phase for one in steps(case, stop=True)]
-    assert (ERROR, "card_held") in case.codes(stop=True)
+    assert (ERROR, "gpu_held") in case.codes(stop=True)
     assert "release" in [one.phase for one in steps(case, stop=True, strict=True)]
-    assert (ERROR, "card_held") not in case.codes(stop=True, strict=True)
+    assert (ERROR, "gpu_held") not in case.codes(stop=True, strict=True)
 
 
 def test_only_what_is_ours_and_asked_for_is_removed(case) -> None:
@@ -528,7 +531,7 @@ def test_only_what_is_ours_and_asked_for_is_removed(case) -> None:
         ("remove", "old-0 (9300) on n1"),
         ("unmap", "mapping kn-n1-42-00"),
     ]
-    case.pci["cards"].append(card("0000:42:00.0", holders=[holder(9301, "stranger")]))
+    case.pci["devices"].append(card("0000:42:00.0", holders=[holder(9301, "stranger")]))
     assert "unmap" not in [one.phase for one in steps(case, prune=True)], "somebody else uses it"
 
 
@@ -568,7 +571,7 @@ def test_tables(case) -> None:
 def test_the_table_of_what_was_done() -> None:
     item = {"vm": {"vmid": 9101, "name": "chat-0"}}
     results = [
-        {"host": "n2", "item": item, "failed": True, "msg": "start failed:\nno card"},
+        {"host": "n2", "item": item, "failed": True, "msg": "start failed:\nno GPU"},
         {
             "host": "n10",
             "item": item,
@@ -578,7 +581,7 @@ def test_the_table_of_what_was_done() -> None:
             "actions": [{"action": "update", "text": "..."}],
             "restart_needed": True,
             "pending": {"memory": "1", "cores": "2"},
-            "foreign_additions": [{"key": "hostpci1", "value": "mapping=x"}],
+            "external_additions": [{"key": "hostpci1", "value": "mapping=x"}],
             "attention": [
                 {"code": "disk_larger", "key": "scsi0", "text": "It has 80 GiB", "remedy": "Change the definition"}
             ],
@@ -588,7 +591,7 @@ def test_the_table_of_what_was_done() -> None:
         "NODE  MACHINE  VMID  NOW      DONE",
         "n2    chat-0   9101  -        failed",
         "n10   code-0   9102  running  update",
-        "chat-0: start failed:?no card",
+        "chat-0: start failed:?no GPU",
         "code-0: cores, memory waits for a restart",
         "code-0: hostpci1 (mapping=x) was added by somebody else",
         "code-0: scsi0: It has 80 GiB. Change the definition",

@@ -102,7 +102,7 @@ def test_sglang():
         line("sglang", 30000, profile=profile(tp=2, pp=3), context_length=8192)
         == f"{SGLANG} --tp-size 2 --pp-size 3 --context-length 8192 --enable-metrics"
     )
-    # Of half a card of 24 GB, 4 are not for weights and cache.
+    # Of half a GPU of 24 GB, 4 are not for weights and cache.
     assert "--mem-fraction-static 0.33 " in line("sglang", 30000, memory_fraction=0.5)
     assert "--is-embedding" in line("sglang", 30000, kind="embedding")
     assert "--enable-lora --max-lora-rank 64 --lora-target-modules all" in line("sglang", 30000, lora=True)
@@ -213,7 +213,7 @@ def test_llamacpp_over_several_nodes_asks_the_others():
         ({"model": None}, "no model is settled for it"),
         ({"source": None}, "the catalog has no source for its model"),
         ({"endpoint": None}, "its port is not known"),
-        ({"engine": "llamacpp", "source": "a/b@main"}, "llama.cpp can not load a revision of a hub id; name a file"),
+        ({"engine": "llamacpp", "source": "a/b@main"}, "llama.cpp cannot load a revision of a hub id; name a file"),
     ],
 )
 def test_why_there_is_no_command(more, reason):
@@ -314,7 +314,7 @@ def test_containers_get_only_the_cards_of_the_slot():
 
     made = service(gpus=two(gpu_class="l4"))
     assert devices(made) == {"driver": "nvidia", "device_ids": ["GPU-b", "GPU-c"], "capabilities": ["gpu"]}
-    # They are counted anew there: an index of the node would be another card's or none.
+    # They are counted anew there: an index of the node would be another GPU's or none.
     made = service(gpus=two("", "", gpu_class="l4"))
     assert devices(made)["device_ids"] == ["2", "3"]
     assert not {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} & set(made["environment"])

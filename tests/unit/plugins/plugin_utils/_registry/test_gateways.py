@@ -138,7 +138,7 @@ def test_names_and_fallbacks():
         slot("c.0.x", "other"),
     )
     assert [entry["model_name"] for entry in found["model_list"]] == ["m", "m", "o", "other"]
-    # What is a name of its own is no alias; who does not serve can not step in.
+    # What is a name of its own is no alias; who does not serve cannot step in.
     assert found["router_settings"] == {"model_group_alias": {"n": "m"}, "fallbacks": [{"m": ["other"]}]}
 
 

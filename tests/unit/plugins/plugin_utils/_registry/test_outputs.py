@@ -106,7 +106,7 @@ def test_everything_that_is_wrong_is_told_at_once(given, tmp_path):
 
 def test_a_plan_that_is_not_there_or_no_yaml(given, tmp_path):
     (tmp_path / "plan.yml").write_text("a: [\n")
-    with pytest.raises(InputError, match=r"plan\.yml: can not be read"):
+    with pytest.raises(InputError, match=r"plan\.yml: cannot be read"):
         given()
     (tmp_path / "plan.yml").unlink()
     with pytest.raises(InputError, match=r"plan\.yml: is not there; make the plan first"):
@@ -224,5 +224,5 @@ def test_reading_slots(where):
     with pytest.raises(InputError) as caught:
         load_slots(where.slots)
     assert [Path(error.partition(":")[0]).name for error in caught.value.errors] == ["a.yaml", "c.yaml", "d.yaml"]
-    with pytest.raises(InputError, match=r"can not be read .*; write the slots first"):
+    with pytest.raises(InputError, match=r"cannot be read .*; write the slots first"):
         load_slots(where.engines / "none")

@@ -125,7 +125,7 @@ class Fleet:
 
 
 def mixed():
-    """Every state of a card and of a node, two fabrics, something refused, something observed."""
+    """Every state of a GPU and of a node, two fabrics, something refused, something observed."""
     nodes = [
         node("big-1", *(card(at, "h100", 80, 9.0) for at in range(8)), fabrics=["ib-a"], labels={"rack": "r1"}),
         node("big-2", *(card(at, "h100", 80, 9.0) for at in range(8)), fabrics=["ib-b"], labels={"rack": "r1"}),
@@ -136,7 +136,7 @@ def mixed():
             card(2, "l40s", 48, holder={"kind": "vm", "id": 104, "name": "other", "ours": False}),
             card(3, "l40s", 48, healthy=None),
             labels={"rack": "r2"},
-            notes=["nvidia-smi: one card is lost"],
+            notes=["nvidia-smi: one GPU is lost"],
             weights=[{"name": "org/small-llm", "path": "/models/small-llm", "size_gb": 9, "shared": False}],
         ),
         node("mid-2", card(0, "l40s", 48), state="cordoned", labels={"rack": "r2"}),
@@ -160,7 +160,7 @@ def mixed():
 
 
 def identity(name):
-    """A name that has bytes, as the planner wants of what tells a card."""
+    """A name that has bytes, as the planner wants of what tells a GPU."""
     return name.encode(errors="replace").decode()
 
 
@@ -201,7 +201,7 @@ def hostile():
             "role": name,
             "reason": name,
             "what_would_help": [{"change": {}, "verified": False, "text": name}],
-            "bottleneck": {"roles": [name], "wanted": 2, "card_count": 1, "cards": [{"node": name, "gpu_index": 0}]},
+            "bottleneck": {"roles": [name], "wanted": 2, "gpu_count": 1, "gpus": [{"node": name, "gpu_index": 0}]},
             "nearest": {"node": name, "gpu_index": 0, "code": "vram", "need": name, "have": 1, "blocked_by": name},
         }
         for name in HOSTILE

@@ -113,7 +113,7 @@ def test_numbers_on_the_page_equal_the_summary(show, fleets):
     words = {
         "used": "in use",
         "free": "free",
-        "foreign": "held by others",
+        "external": "held by others",
         "unhealthy": "broken",
         "unknown": "not known",
     }
@@ -139,7 +139,7 @@ SEARCHES = [
     ("role:large-llm", set(), 0),
     ("state:unreachable", {"gone-1"}, 0),
     ("state:unhealthy", {"mid-1"}, 1),
-    ("state:foreign", {"mid-1"}, 1),
+    ("state:external", {"mid-1"}, 1),
     ("state:failed", {"mid-10"}, 1),
     ("state:idle", {"mid-1"}, 1),
     ("state:stale", {"mid-10"}, 1),
@@ -157,9 +157,9 @@ def test_search_finds_and_counts(show):
     for text, names, cards in SEARCHES:
         ask(browser, text)
         assert set(browser.run(NAMES)) == names, text
-        assert browser.run(COUNT) == f"{len(names)} of 7 nodes, {cards} of 22 cards match", text
+        assert browser.run(COUNT) == f"{len(names)} of 7 nodes, {cards} of 22 GPUs match", text
     ask(browser, "")
-    assert browser.run(COUNT) == "7 nodes, 22 cards"
+    assert browser.run(COUNT) == "7 nodes, 22 GPUs"
     assert len(browser.run(NAMES)) == 7
     assert browser.problems == []
 
@@ -181,9 +181,9 @@ def test_lists_filter_too_and_the_address_keeps_it(show):
     )
     ask(browser, "node:mid-10")
     kept = browser.run(ADDRESS).removeprefix("#")
-    assert browser.run(COUNT) == "1 of 7 nodes, 1 of 22 cards match"
+    assert browser.run(COUNT) == "1 of 7 nodes, 1 of 22 GPUs match"
     again = show("mixed", kept)
-    assert again.run(COUNT) == "1 of 7 nodes, 1 of 22 cards match"
+    assert again.run(COUNT) == "1 of 7 nodes, 1 of 22 GPUs match"
     assert again.run(NAMES) == ["mid-10"]
     assert again.run("[q.value, by.value, document.getElementById('f-what').value]") == [
         "node:mid-10",
@@ -210,7 +210,7 @@ def test_names_in_sentences_lead_to_the_fleet(show):
     browser.run("document.querySelector('#attention a[data-find=\"chat.1.main\"]').click()")
     assert browser.run(NAMES) == ["mid-10"]
     browser.run("document.querySelector('#classes a[data-class=\"h100\"]').click()")
-    assert browser.run(COUNT) == "2 of 7 nodes, 16 of 22 cards match"
+    assert browser.run(COUNT) == "2 of 7 nodes, 16 of 22 GPUs match"
     browser.run("document.querySelector('#classes a[data-find]').click()")
     assert browser.run(NAMES) == ["big-1"]
 
@@ -219,7 +219,7 @@ def test_details_of_a_node(show):
     browser = show("mixed", "node=mid-1")
     text = browser.run("document.querySelector('.node[open] .node-body').innerText")
     for part in (
-        "nvidia-smi: one card is lost",
+        "nvidia-smi: one GPU is lost",
         "broken: fell off the bus",
         "vm 104 other",
         "GPU-mid-1-0",
@@ -372,8 +372,8 @@ def test_the_count_is_told_to_a_screen_reader(show):
         ("region", "Fleet"),
         ("heading", "Plan"),
         ("searchbox", "Search"),
-        ("image", "8 cards: large-llm/0 on 8"),
-        ("image", "8 cards: 8 free"),
+        ("image", "8 GPUs: large-llm/0 on 8"),
+        ("image", "8 GPUs: 8 free"),
     ):
         assert (role, name) in told, (role, name)
 
@@ -413,7 +413,7 @@ def test_paper_shows_what_is_folded(show):
     browser.media(media="print")
     assert browser.run("getComputedStyle(document.getElementById('tools')).display") == "none"
     assert browser.run("getComputedStyle(document.body).color") == "rgb(29, 32, 36)"
-    assert browser.run("getComputedStyle(document.querySelector('.over.foreign')).printColorAdjust") == "exact"
+    assert browser.run("getComputedStyle(document.querySelector('.over.external')).printColorAdjust") == "exact"
 
 
 @pytest.fixture(scope="session")
@@ -433,7 +433,7 @@ def axe(request):
             check=False,
         )
         if done.returncode:
-            pytest.skip("axe-core can not be had from here")
+            pytest.skip("axe-core cannot be had from here")
         with tarfile.open(next(directory.glob("*.tgz"))) as archive:
             found.parent.mkdir()
             found.write_bytes(archive.extractfile("package/axe.min.js").read())

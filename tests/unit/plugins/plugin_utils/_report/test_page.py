@@ -64,9 +64,9 @@ def test_numbers_equal_the_summary(fleet, page):
             assert numbers.pop(f"gpus.{gpu_class}.{state}") == count
     totals = {
         state: sum(counts[state] for counts in summary["gpus"].values())
-        for state in ("total", "used", "free", "foreign", "unhealthy", "unknown")
+        for state in ("total", "used", "free", "external", "unhealthy", "unknown")
     }
-    assert totals == {"total": 22, "used": 10, "free": 9, "foreign": 1, "unhealthy": 1, "unknown": 1}
+    assert totals == {"total": 22, "used": 10, "free": 9, "external": 1, "unhealthy": 1, "unknown": 1}
     assert numbers.pop("fabrics.largest") == 1
     assert numbers == {
         "nodes.ready": 5,
@@ -129,7 +129,7 @@ def test_a_bottleneck_is_named():
     made = Fleet([node("a", card(0, "l40s", 48))], [role("first", 40), role("second", 40)])
     assert made.plan["unplaced"][0]["bottleneck"]
     text = Page(made.page()).text
-    assert "first and second together want 2 cards; 1 exists for them" in text
+    assert "first and second together want 2 GPUs; 1 exists for them" in text
     assert "a:0" in text
 
 
@@ -200,7 +200,7 @@ def test_without_a_script_it_can_be_read(fleet, page):
 def test_an_empty_fleet():
     made = Fleet([], [])
     page = Page(made.page())
-    assert "No card is known." in page.text
+    assert "No GPU is known." in page.text
     assert page.data["nodes"] == []
 
 
@@ -300,10 +300,10 @@ TEXTS = [
 PICTURES = [
     *(
         (name, ground)
-        for name in ("used", "free-edge", "foreign-edge", "unhealthy-edge", "unknown-edge")
+        for name in ("used", "free-edge", "external-edge", "unhealthy-edge", "unknown-edge")
         for ground in ("paper", "raised")
     ),
-    *((f"{name}-edge", name) for name in ("free", "foreign", "unhealthy", "unknown")),
+    *((f"{name}-edge", name) for name in ("free", "external", "unhealthy", "unknown")),
     *((name, ground) for name in ("focus", "edge") for ground in ("paper", "raised")),
 ]
 

@@ -32,7 +32,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._summary import 
 SCHEMA = json.loads(
     (Path(summary_module.__file__).parent.parent / "_documents/schemas/summary.json").read_text(encoding="utf-8")
 )
-STATES = ("used", "unhealthy", "free", "foreign", "unknown")
+STATES = ("used", "unhealthy", "free", "external", "unknown")
 
 
 def card(index, size=24, **more):
@@ -88,7 +88,7 @@ def test_the_schema_is_one_and_knows_every_code():
 def test_profiles_alone_are_enough():
     summary = fleet_summary([node("a", card(0), card(1, 48))], {})
     assert summary["nodes"] == {"total": 1, "ready": 1, "cordoned": 0, "draining": 0, "unreachable": 0}
-    free = {"total": 1, "used": 0, "unhealthy": 0, "free": 1, "foreign": 0, "unknown": 0}
+    free = {"total": 1, "used": 0, "unhealthy": 0, "free": 1, "external": 0, "unknown": 0}
     assert summary["gpus"] == {"c24": free, "c48": free}
     assert summary["attention"] == []
     assert fleet_summary([], None)["nodes"]["total"] == 0
@@ -101,16 +101,16 @@ def test_a_broken_card_in_use_is_in_use():
         "assignments": [{"role": "chat", "replica": index, "node": "a", "gpu_index": index} for index in range(4)],
     }
     summary = fleet_summary([node("a", *cards)], plan)
-    assert summary["gpus"]["c24"] == {"total": 4, "used": 4, "unhealthy": 0, "free": 0, "foreign": 0, "unknown": 0}
-    assert codes(summary) == [("card_broken_in_use", "a")]
-    assert "card 3 is broken and has chat/3" in text_of(summary, "card_broken_in_use")
+    assert summary["gpus"]["c24"] == {"total": 4, "used": 4, "unhealthy": 0, "free": 0, "external": 0, "unknown": 0}
+    assert codes(summary) == [("gpu_broken_in_use", "a")]
+    assert "GPU 3 is broken and has chat/3" in text_of(summary, "gpu_broken_in_use")
 
 
 def test_a_card_that_broke_since_the_plan_was_made():
     plan, catalog = planned([node("a", card(0), card(1))], [role("chat")])
     summary = fleet_summary([node("a", card(0, healthy=False), card(1, healthy=False))], plan, catalog=catalog)
-    assert summary["gpus"]["c24"] == {"total": 2, "used": 1, "unhealthy": 0, "free": 1, "foreign": 0, "unknown": 0}
-    assert codes(summary) == [("card_broken_in_use", "a"), ("plan_outdated", "plan"), ("card_broken", "a")]
+    assert summary["gpus"]["c24"] == {"total": 2, "used": 1, "unhealthy": 0, "free": 1, "external": 0, "unknown": 0}
+    assert codes(summary) == [("gpu_broken_in_use", "a"), ("plan_outdated", "plan"), ("gpu_broken", "a")]
 
 
 def test_every_card_is_in_one_state():
@@ -125,11 +125,11 @@ def test_every_card_is_in_one_state():
         card(6, 48, healthy=False, holder=holder),
     ]
     summary = summed([node("a", *cards)], [role("chat", 40)])
-    assert summary["gpus"]["c24"] == {"total": 5, "used": 0, "unhealthy": 1, "free": 1, "foreign": 1, "unknown": 2}
-    assert summary["gpus"]["c48"] == {"total": 2, "used": 1, "unhealthy": 0, "free": 0, "foreign": 1, "unknown": 0}
-    assert codes(summary) == [("card_broken", "a"), ("card_unknown", "a"), ("card_foreign", "a"), ("card_split", "a")]
-    assert "fell off the bus" in text_of(summary, "card_broken")
-    assert "vm games" in text_of(summary, "card_foreign")
+    assert summary["gpus"]["c24"] == {"total": 5, "used": 0, "unhealthy": 1, "free": 1, "external": 1, "unknown": 2}
+    assert summary["gpus"]["c48"] == {"total": 2, "used": 1, "unhealthy": 0, "free": 0, "external": 1, "unknown": 0}
+    assert codes(summary) == [("gpu_broken", "a"), ("gpu_unknown", "a"), ("gpu_external", "a"), ("gpu_split", "a")]
+    assert "fell off the bus" in text_of(summary, "gpu_broken")
+    assert "vm games" in text_of(summary, "gpu_external")
 
 
 def test_a_ledger_is_taken_as_it_is_and_finds_its_cards_by_uuid():
@@ -278,13 +278,13 @@ def test_nodes_that_need_somebody():
         ("node_unreachable", "d"),
         ("plan_outdated", "plan"),
         ("node_still_used", "a"),
-        ("cards_not_known", "e"),
+        ("gpus_unknown", "e"),
         ("node_drained", "c"),
         ("node_cordoned", "f"),
     ]
     assert "chat/0; plan again" in text_of(summary, "node_still_used")
     assert "nodes changed" in text_of(summary, "plan_outdated")
-    assert "timeout" in text_of(summary, "cards_not_known")
+    assert "timeout" in text_of(summary, "gpus_unknown")
 
 
 def test_a_plan_that_is_not_of_this_catalog():
@@ -327,7 +327,7 @@ WRONG = [
     ),
     (
         {"plan": {"version": 1, "ledger": [{"node": "a", "gpu_index": 0, "state": "free"}] * 2}},
-        ["plan: ledger[1]: card 0 of 'a' is in ledger[0] already"],
+        ["plan: ledger[1]: GPU 0 of 'a' is in ledger[0] already"],
     ),
     (
         {"plan": {"version": 1, "assignments": [{"role": "a", "replica": True, "node": 3}]}},
@@ -453,7 +453,7 @@ def test_a_large_fleet_leads_with_what_needs_action_and_stays_short():
     text = summary_table(summed(nodes, [role("chat", 40)]), nodes)
     lines = text.split("\n")
     assert len(lines) < 45
-    assert lines[0] == "200 nodes (200 ready), 400 cards (40 unhealthy, 260 free, 100 foreign)"
+    assert lines[0] == "200 nodes (200 ready), 400 GPUs (40 unhealthy, 260 free, 100 external)"
     assert lines[3] == "What needs action, the worst first:"
     assert lines[5].startswith("ERROR    no place        chat")
     assert any(re.match(r"INFO +held by others +100 in all", line) for line in lines)

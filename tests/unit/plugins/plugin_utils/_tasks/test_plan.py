@@ -23,7 +23,7 @@ CARD = {"index": 0, "name": "NVIDIA L4", "memory_gb": 24, "compute_cap": 8.9}
 
 @pytest.fixture
 def make(tmp_path):
-    """A fleet of two nodes with a card each, a catalog with one role, and the call that plans for them."""
+    """A fleet of two nodes with a GPU each, a catalog with one role, and the call that plans for them."""
     (tmp_path / "profiles").mkdir()
     (tmp_path / "catalog").mkdir()
     (tmp_path / "catalog/roles.yaml").write_text(ROLES)
@@ -87,7 +87,7 @@ def test_everything_that_is_wrong_is_told_at_once(make, tmp_path):
         make()
     errors = str(caught.value).splitlines()
     assert len(errors) == len(caught.value.errors) == 4
-    assert errors[0].startswith(f"{tmp_path}/profiles/a.json: can not be read as JSON")
+    assert errors[0].startswith(f"{tmp_path}/profiles/a.json: cannot be read as JSON")
     assert errors[1].startswith(
         f'{tmp_path}/catalog/roles.yaml:2:40: roles[0].needs.min_vram (role chat): "min_vram" is not'
     )

@@ -85,7 +85,7 @@ def test_what_is_not_asked_for_is_not_made(fleet, tmp_path):
     nothing = Targets(summary=None, metrics=None, page=None)
     made = make_fleet_report(sources, nothing, title="", losses=0, passthrough=True)
     assert made.changes == []
-    assert made.table.startswith("3 nodes (3 ready), 3 cards (2 used, 1 free)")
+    assert made.table.startswith("3 nodes (3 ready), 3 GPUs (2 used, 1 free)")
 
 
 def text_of(made, name):
@@ -143,7 +143,7 @@ def test_everything_that_is_wrong_is_told_at_once(fleet, tmp_path):
         fleet()
     errors = caught.value.errors
     for place in (
-        "profiles/a.json: can not be read",
+        "profiles/a.json: cannot be read",
         "catalog/roles.yaml:2:18: ",
         "plan.previous.yml: plan: version 3",
         "observed.json: replicas[0]: it has no id.",
@@ -189,7 +189,7 @@ def test_hostile_names_of_nodes_stay_names(fleet, tmp_path):
     for change in made.changes:
         change.write()
     summary = json.loads((tmp_path / "out/summary.json").read_text())
-    assert {one["subject"] for one in summary["attention"] if one["code"] == "card_broken"} == set(HOSTILE)
+    assert {one["subject"] for one in summary["attention"] if one["code"] == "gpu_broken"} == set(HOSTILE)
     assert set(summary["fabrics"]) == set(HOSTILE)
     assert "<script>alert" not in (tmp_path / "out/report.html").read_text()
     assert all(character.isprintable() for line in made.table.split("\n") for character in line)

@@ -88,7 +88,7 @@ def test_everything_that_is_wrong_at_once(site) -> None:
     with pytest.raises(InputError) as found:
         make(site, settings={"defaults": {"cores": 0}})
     text = "\n".join(found.value.errors)
-    assert "n1.json: can not be read as JSON" in text
+    assert "n1.json: cannot be read as JSON" in text
     assert "plan.yml: there is no such file; make the plan first" in text
     assert "vms.yml: the text is no YAML" in text
     assert "roles.yaml:1" in text
