@@ -12,7 +12,6 @@ expected holds only what the text can tell: a parser that finds a key more is no
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import yaml
@@ -32,6 +31,9 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers import 
     xpu_smi,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers._errors import ParseError
+
+if t.TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 OUTPUTS = Path(__file__).resolve().parents[1] / "unit" / "fixtures" / "outputs"
 
@@ -128,9 +130,7 @@ def _find_smi(text: str, sample: Sample) -> Plain:
 def _find_listed(text: str, sample: Sample) -> Plain:
     cards = nvidia_smi_list.parse(text, **_arguments(sample))
     return {
-        "gpus": [
-            {"index": card.index, "name": card.name, "mig": [part.name for part in card.slices]} for card in cards
-        ]
+        "gpus": [{"index": card.index, "name": card.name, "mig": [part.name for part in card.slices]} for card in cards]
     }
 
 

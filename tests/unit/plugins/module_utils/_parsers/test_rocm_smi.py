@@ -80,7 +80,11 @@ TEST_QUOTES = [
 
 @pytest.mark.parametrize(("value", "name"), TEST_QUOTES)
 def test_a_row_ends_with_its_line_and_a_value_with_its_quote(value, name):
-    rows = ["device,Device ID,Card Series,Card SKU", f"card0,0x744c,{value},D70401", 'card1,0x744c,"Radeon Y 7900",D70401']
+    rows = [
+        "device,Device ID,Card Series,Card SKU",
+        f"card0,0x744c,{value},D70401",
+        'card1,0x744c,"Radeon Y 7900",D70401',
+    ]
     assert [(card.index, card.name) for card in rocm_smi.parse("\n".join(rows))] == [
         *([(0, name)] if name else []),
         (1, "Radeon Y 7900"),
