@@ -6,7 +6,7 @@
 
 # Loads the files that the registry writes with the programs that they are for: LiteLLM (its own loader, and requests through
 # its router), promtool, systemd, docker-compose; for the shipped rack and for a fleet of hostile names. What is not installed
-# (tests/peers/install.sh) is named and left out. LiteLLM has an environment of its own, for it asks for many packages.
+# (tests/peers/install.sh) is left out. LiteLLM has an environment of its own, for it asks for many packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=${CONSUMERS_VENV:-.venv-consumers}
