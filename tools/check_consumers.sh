@@ -13,7 +13,8 @@ venv=${CONSUMERS_VENV:-.venv-consumers}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ ! -x "$venv/bin/python" ]; then "${PYTHON:-python3.11}" -m venv "$venv"; fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --requirement tests/peers/consumers.txt
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile \
+  --requirement tests/peers/consumers.txt --constraint tools/constraints/consumers.txt
 export PATH=$PWD/.venv/bin:$PATH
 root=$PWD
 mkdir "$work/run"

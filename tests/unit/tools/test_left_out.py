@@ -60,7 +60,7 @@ SCRIPTS = {
     ): "compile and import on other Pythons: not installed: python3.8 python3.9 python3.10 python3",
     (
         "tools/newest_core.sh",
-    ): "the tests on the newest ansible-core and their coverage: neither python3.14 nor python3.13",
+    ): "the tests on the newest ansible-core and their coverage: neither python3.13 nor python3.14",
     (sys.executable, "tests/peers/testbed.py", "check"): "nodes over SSH (any): ",
     (
         sys.executable,

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import tarfile
@@ -432,10 +433,11 @@ def axe(request, tmp_path_factory):
         command = [program, "pack", "--silent", engine]
         if subprocess.run(command, cwd=work, capture_output=True, timeout=60, check=False).returncode:
             pytest.skip("axe-core can not be had from here")
-        with tarfile.open(next(work.glob("*.tgz"))) as archive:
-            (work / "axe.min.js").write_bytes(archive.extractfile("package/axe.min.js").read())
         # In one step, for another worker may do the same.
-        shutil.move(work / "axe.min.js", found)
+        part = found.with_name(f"{work.name}-{os.getpid()}")
+        with tarfile.open(next(work.glob("*.tgz"))) as archive:
+            part.write_bytes(archive.extractfile("package/axe.min.js").read())
+        part.replace(found)
     return found.read_text(encoding="utf-8")
 
 
