@@ -314,8 +314,6 @@ def test_a_gpu_is_a_display_of_a_known_vendor(entries: list[dict[str, t.Any]]) -
 
 # Many plain mutations, where the tests above draw few and shrink them.
 MUTATIONS = int(os.environ.get("KNASTER_MUTATIONS") or "20000")
-# A text that takes more than this, in seconds of the processor alone, hangs its parser.
-HANG_SECONDS = 30
 LONGEST = 1500
 ALPHABET = string.printable + "\0\ufeff\u2028é"
 
@@ -490,7 +488,7 @@ def check_mutations(kind: str, parse: Parser, own: list[str]) -> None:
     read = 0
     for text in mutations(kind, parse.__qualname__, own):
         try:
-            with cpu_limit(HANG_SECONDS):
+            with cpu_limit():
                 found = parse(text)
         except ParseError:
             continue
