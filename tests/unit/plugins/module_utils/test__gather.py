@@ -186,8 +186,10 @@ def test_a_child_that_left_the_session_holds_nothing_up(shell, fake, tmp_path):
 @pytest.mark.parametrize("shell", SHELLS)
 def test_no_watchdog_outlives_the_run(shell, fake):
     path = fake("nvidia-smi", "echo fine")
-    gather(shell, path, timeout=7654)
-    left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists() and b"sleep\x007654" in _read(p)]
+    # A number that no other run of the tests on this machine has.
+    seconds = 1_000_000 + os.getpid()
+    gather(shell, path, timeout=seconds)
+    left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists() and f"sleep\0{seconds}".encode() in _read(p)]
     assert left == []
 
 
