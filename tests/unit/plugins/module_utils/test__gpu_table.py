@@ -81,7 +81,7 @@ def test_a_card_has_one_class_whoever_tells_it(model) -> None:
             memory_mib=model.printed_mib or (model.memory_gb or 0) * 1024,
         )
         hidden = find(pci_id=pci_id, subsystem_id=board)
-        assert seen is None or seen is model
+        assert seen is model
         assert hidden is None or hidden is model
 
 

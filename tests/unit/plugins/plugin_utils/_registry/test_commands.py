@@ -407,16 +407,18 @@ def test_all_files_carry_the_mark_and_no_secret():
 
 
 def test_compose_files_are_yaml():
-    for document in command_documents(fleet()):
-        if "files" in document:
-            (service,) = yaml.safe_load(document["files"]["compose.yaml"])["services"].values()
-            assert service == document["compose"]
-            assert service["environment"]["HF_TOKEN"] is None
+    documents = [document for document in command_documents(fleet()) if "files" in document]
+    assert documents
+    for document in documents:
+        (service,) = yaml.safe_load(document["files"]["compose.yaml"])["services"].values()
+        assert service == document["compose"]
+        assert service["environment"]["HF_TOKEN"] is None
 
 
 def test_every_command_has_its_own_directory():
     documents = [one for one in command_documents(fleet()) if "files" in one]
     folders = [folder(one) for one in documents]
+    assert folders
     assert len(set(folders)) == len(folders)
     assert all(".." not in name.split("/") and not name.startswith("/") for name in folders)
     assert clean("\ud800") == "\ufffd"

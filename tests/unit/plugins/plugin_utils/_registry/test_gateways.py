@@ -264,6 +264,7 @@ def test_hostile_names_stay_text(form):
         assert len(found["model_list"]) == sum("model" in slot and "endpoint" in slot for slot in slots)
     else:
         assert "${" not in text
+        assert found["models"]
         assert all(shlex.split(model["cmd"]) for model in found["models"].values())
 
 
