@@ -29,7 +29,6 @@ else:
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import (
     SECTIONS,
-    Entry,
     check_defaults,
     examine_catalog,
 )
@@ -37,7 +36,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problem
     ERROR,
     WARNING,
     CatalogError,
-    Keys,
+    Entry,
     Place,
     Problem,
 )
@@ -47,6 +46,7 @@ if t.TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 40
@@ -72,10 +72,10 @@ class NodeOrigin:
     index: int | None
     node: Node
 
-    def place(self, keys: Keys, *, key: bool = False) -> Place:
-        """Return the place of the value (or of its key) at these keys, or of the nearest thing that exists."""
-        found = _find(self.node, keys, key=key)
-        return Place(file=self.file, line=found.start_mark.line + 1, column=found.start_mark.column + 1)
+    def locate(self, keys: Keys, *, key: bool = False) -> tuple[int | None, Place]:
+        """Return where the value (or its key) at these keys stands, or the nearest thing that exists."""
+        mark = _find(self.node, keys, key=key).start_mark
+        return self.index, Place(file=self.file, line=mark.line + 1, column=mark.column + 1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,10 +120,8 @@ def examine_directories(directories: Sequence[str], *, nodes: Sequence[t.Any] = 
     loaded = load_catalog(directories)
     catalog, problems = examine_catalog(loaded.sections, places=loaded.places, missing=loaded.missing, nodes=nodes)
     problems = [*loaded.problems, *problems]
-    files: dict[str | None, int] = {}
-    for problem in problems:
-        files.setdefault(problem.file, len(files))
-    problems.sort(key=lambda item: (files[item.file], item.line or 0, item.column or 0))
+    files = {file: number for number, file in enumerate(dict.fromkeys(problem.place.file for problem in problems))}
+    problems.sort(key=lambda one: (files[one.place.file], one.place.line or 0, one.place.column or 0))
     return Examined(catalog=catalog, sources=loaded.sources, problems=problems)
 
 
@@ -157,7 +155,7 @@ def _load_section(section: str, file: str, loaded: LoadedCatalog) -> dict[str, t
     earlier = {name: dict(source) for name, source in loaded.sources[section].items()}
     for raw, origin in entries:
         name = raw.get("name") if isinstance(raw, dict) else None
-        place = origin.place(("name",))
+        _index, place = origin.locate(("name",))
         source: dict[str, t.Any] = {"file": file, "line": place.line}
         if isinstance(name, str) and name in earlier:
             replaced = earlier.pop(name)
@@ -192,9 +190,8 @@ def _apply_defaults(loaded: LoadedCatalog, defaults: dict[str, t.Any]) -> None:
 
 
 def _problem(file: str, code: str, message: str, remedy: str, **more: t.Any) -> Problem:
-    severity = more.pop("severity", ERROR)
-    more.setdefault("path", "")
-    return Problem(severity=severity, code=code, message=message, remedy=remedy, file=file or None, **more)
+    place = Place(file=file or None, line=more.pop("line", None), column=more.pop("column", None))
+    return Problem(**{"severity": ERROR, "path": "", **more}, code=code, message=message, remedy=remedy, place=place)
 
 
 def _find_files(directory: str, loaded: LoadedCatalog) -> dict[str, str]:

@@ -31,7 +31,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import Entry
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         ComputeCap,
         Engine,
@@ -40,7 +39,8 @@ if t.TYPE_CHECKING:
         Profile,
         Role,
     )
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Keys
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Entry
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
 
 CAPABILITIES = ("tools", "vision", "embeddings", "reasoning", "audio")
 

@@ -41,6 +41,12 @@ Keys = tuple[str | int, ...]
 _SCHEMAS = Path(__file__).parent / "schemas"
 # How many mistakes of one document are told one by one.
 _TOLD = 50
+# Whoever has more mistakes than this made one in another place; what is left is not looked at.
+MAX_VIOLATIONS = 1000
+# How many entries of a list are looked at for one that appears twice.
+_TWICE = 1000
+# A map with more unknown keys than this is something else.
+_MAX_UNKNOWN = 50
 
 _TYPES: Mapping[str, str] = {
     "object": "a map",
@@ -65,6 +71,10 @@ _COUNTS: Mapping[str, tuple[str, tuple[str, str]]] = {
     "minProperties": ("at least", ("key", "keys")),
     "maxProperties": ("at most", ("key", "keys")),
 }
+# Keywords about the keys of a map.
+_OF_KEYS = ("required", "additionalProperties")
+_NOTHING = "must be null"
+_WITH_UNIT = re.compile(r"\d+(\.\d+)?\s*[A-Za-z]+")
 # Text that would be no text without its quotes.
 _LITERAL = re.compile(r"-?\d+(\.\d+)?|true|false|null")
 
@@ -81,12 +91,20 @@ class Violation:
         return ": ".join(part for part in (format_path(self.path), self.message) if part)
 
 
-def find_violations(document: t.Any, kind: str) -> list[Violation]:
-    """Return every difference of a document from the schema ``schemas/<kind>.json``, in the order of their places.
+def find_violations(document: t.Any, kind: str, *, whole_floats: bool = False) -> list[Violation]:
+    """Return the differences of a document from the schema ``schemas/<kind>.json``, in the order of their places.
 
+    At most ``MAX_VIOLATIONS`` of them.
+
+    :param whole_floats: whether 2.0 is a whole number too, as it is in what people write
     :raises InputError: when the library that checks is not installed
     """
-    found = {one for error in _validator(kind).iter_errors(document) for one in _read_error(error)}
+    errors = _validator(kind, whole_floats=whole_floats).iter_errors(document)
+    found: set[Violation] = set()
+    for one in itertools.chain.from_iterable(map(_read_error, errors)):
+        found.add(one)
+        if len(found) == MAX_VIOLATIONS:
+            break
     return sorted(found, key=lambda one: ([(isinstance(key, str), key) for key in one.path], one.message))
 
 
@@ -115,18 +133,23 @@ def schema_text(kind: str) -> str:
 
 
 @functools.cache
-def _validator(kind: str) -> t.Any:
+def _validator(kind: str, *, whole_floats: bool) -> t.Any:
     if jsonschema is None:
         raise InputError(["jsonschema is needed to check documents; install the Python package jsonschema"])
     schema = json.loads(schema_text(kind))
     base = jsonschema.validators.validator_for(schema)
-    types = base.TYPE_CHECKER.redefine_many({"integer": _is_whole, "number": _is_number})
+    whole = _is_whole_or_float if whole_floats else _is_whole
+    types = base.TYPE_CHECKER.redefine_many({"integer": whole, "number": _is_number})
     return jsonschema.validators.extend(base, {"pattern": _find_pattern_error}, type_checker=types)(schema)
 
 
 def _is_whole(_checker: t.Any, value: t.Any) -> bool:
     # 1.0 is whole for JSON Schema, and would give another name than 1.
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_whole_or_float(checker: t.Any, value: t.Any) -> bool:
+    return _is_whole(checker, value) or (isinstance(value, float) and value.is_integer())
 
 
 def _is_number(_checker: t.Any, value: t.Any) -> bool:
@@ -148,22 +171,36 @@ def _read_error(error: t.Any, above: Keys = ()) -> Iterator[Violation]:
     """Yield what is wrong in our words; of a choice, what is wrong with the branch that was probably meant."""
     path = (*above, *(key if isinstance(key, int) else str(key) for key in error.relative_path))
     keyword, value = error.validator, error.instance
+    known = error.schema.get("properties", {})
     if keyword == "required":
-        yield from (
-            Violation((*path, key), keyword, "is required") for key in error.validator_value if key not in value
-        )
+        missing = [key for key in error.validator_value if key not in value]
+        # A misspelt key is one mistake, not two.
+        meant = {nearest(str(key), known) for key in itertools.islice(value, _MAX_UNKNOWN) if key not in known}
+        for key in missing:
+            if key not in meant:
+                yield Violation((*path, key), keyword, f"is required{_sample(key, known.get(key, {}))}")
     elif keyword == "additionalProperties":
-        known = error.schema.get("properties", {})
-        for key in value:
-            if key not in known:
-                remedy = suggest(str(key), [name for name in known if name not in value])
-                yield Violation((*path, str(key)), keyword, f"unknown key {shown(key)}; {remedy}")
+        unknown = [key for key in value if key not in known]
+        if len(unknown) > _MAX_UNKNOWN:
+            yield Violation(
+                path, keyword, f"has {len(unknown)} unknown keys, such as {shown(unknown[0])}; check what it is"
+            )
+            return
+        for key in unknown:
+            remedy = suggest(str(key), known, limit=40)
+            yield Violation((*path, str(key)), keyword, f"unknown key {shown(key)}; {remedy}")
+    elif keyword == "uniqueItems":
+        for index, item in enumerate(value[:_TWICE]):
+            if item in value[:index]:
+                yield Violation((*path, index), keyword, f"{shown(item)} appears twice; remove one of the two")
     elif keyword in ("anyOf", "oneOf"):
         yield from _read_choice(error, path)
     elif "propertyNames" in error.relative_schema_path:
-        yield Violation((*path, str(value)), "propertyNames", f"is not a valid key: it {_rule(error)}")
+        yield Violation((*path, str(value)), "propertyNames", f"is not a valid key: it {_rule(error)}{_remedy(error)}")
     else:
-        yield Violation(path, keyword, f"{_rule(error)}{_found(path, value)}{_remedy(error)}")
+        rule, semicolon, more = _rule(error).partition("; ")
+        found = _found(path, len(value) if keyword in _COUNTS else value)
+        yield Violation(path, keyword, f"{rule}{found}{semicolon}{more}{_remedy(error)}")
 
 
 def _read_choice(error: t.Any, path: Keys) -> Iterator[Violation]:
@@ -180,8 +217,9 @@ def _read_choice(error: t.Any, path: Keys) -> Iterator[Violation]:
         branches.setdefault(one.relative_schema_path[0], []).append(one)
     # A branch of another type was not meant, where there is one of this type.
     meant = [found for found in branches.values() if not _is_of_other_type(found)] or list(branches.values())
-    if all(len(found) == 1 and not found[0].relative_path for found in meant):
-        first, *others = dict.fromkeys(_rule(found[0]) for found in meant)
+    if all(len(found) == 1 and not found[0].relative_path and found[0].validator not in _OF_KEYS for found in meant):
+        first, *others = sorted(dict.fromkeys(_rule(found[0]) for found in meant), key=_NOTHING.__eq__)
+        others = [rule for rule in others if rule != _NOTHING]
         told = " or ".join([first, *(rule.removeprefix("must be ") for rule in others)])
         yield Violation(path, error.validator, told + _found(path, error.instance))
     else:
@@ -193,14 +231,28 @@ def _is_of_other_type(found: list[t.Any]) -> bool:
     return any(one.validator == "type" and not one.relative_path for one in found)
 
 
+def _sample(key: str, schema: Mapping[str, t.Any]) -> str:
+    """Return what could be written for a key that is missing, or nothing."""
+    if "enum" in schema:
+        return f"; one of {', '.join(str(word) for word in schema['enum'] if word is not None)}"
+    return f"; such as {key}: {_flow(schema['examples'][0])}" if schema.get("examples") else ""
+
+
+def _flow(value: t.Any) -> str:
+    """Return a value as people write it in one line of YAML."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_flow(item)}' for key, item in value.items())}}}"
+    return f"[{', '.join(map(_flow, value))}]" if isinstance(value, list) else str(value)
+
+
 def _rule(error: t.Any) -> str:
     """Return what the schema asks for at a place: ``must be a whole number``."""
     keyword, rule, schema = error.validator, error.validator_value, error.schema
     if keyword == "type":
-        kinds = [rule] if isinstance(rule, str) else rule
+        kinds = [rule] if isinstance(rule, str) else [kind for kind in rule if kind != "null"]
         return f"must be {' or '.join(_TYPES[kind] for kind in kinds)}"
     if keyword == "enum":
-        return f"must be one of {', '.join('null' if one is None else str(one) for one in rule)}"
+        return f"must be one of {', '.join(str(one) for one in rule if one is not None)}"
     if keyword == "const":
         return f"must be {shown(rule)}"
     if keyword in _LIMITS:
@@ -211,9 +263,9 @@ def _rule(error: t.Any) -> str:
         if rule == 1 and least == "at least":
             return "must not be empty"
         return f"must have {least} {plural(rule, *noun)}"
-    if keyword == "uniqueItems":
-        return "must not have the same entry twice"
     if keyword == "pattern":
+        if "patternErrorMessage" in schema:  # editors show it too
+            return str(schema["patternErrorMessage"])
         samples = schema.get("examples") or ()
         return f"must match {rule}" + (f", such as {shown(samples[0])}" if samples else "")
     return f"must satisfy {keyword} of the schema"
@@ -227,8 +279,12 @@ def _remedy(error: t.Any) -> str:
         return f"; did you mean {meant}?" if meant else ""
     if error.validator == "type" and isinstance(value, str) and "string" not in rule and _LITERAL.fullmatch(value):
         return "; write it without quotes"
+    if error.validator == "type" and isinstance(value, str) and "string" not in rule and _WITH_UNIT.fullmatch(value):
+        return "; write the number alone, without a unit"
     if error.validator == "type" and isinstance(value, (int, float)) and "string" in rule:
-        return "; write it in quotes"
+        return f'; write it in quotes, "{shown(value)}"'
+    if error.validator == "type" and isinstance(value, (str, int, float)) and "array" in rule:
+        return f"; write [{shorten(str(value), 40)}]"
     return ""
 
 

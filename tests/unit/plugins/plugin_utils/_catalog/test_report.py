@@ -24,7 +24,7 @@ def test_lists_of_sections() -> None:
     catalog = {"models": [{"name": "a"}], "rolls": [], "sources": {}, "warnings": []}
     assert list_problems(catalog) == [
         "rolls: a catalog has no list rolls; did you mean roles?",
-        "models[0].kind (model a): a model needs kind; one of llm, embedding, reranker",
+        "models[0].kind (model a): is required; one of llm, embedding, reranker",
         "models[0].engines (model a): a model without profiles needs engines; such as engines: [vllm]",
     ]
 
