@@ -61,7 +61,11 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class DocumentError(ValueError):
-    """A text that is no document; the message says what is wrong."""
+    """A text that is no document: the message says what is wrong, ``line`` where, from 1."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 def load_document(text: str) -> dict[str, t.Any]:
@@ -72,19 +76,50 @@ def load_document(text: str) -> dict[str, t.Any]:
     try:
         return _load_lines(text)
     except ValueError:
-        document = _load_yaml(text)
-    if not isinstance(document, dict):
-        raise DocumentError("the text is not a mapping")
-    return document
+        return _mapping(_load_yaml(text), text)
+
+
+def load_json(text: str) -> dict[str, t.Any]:
+    """Read a JSON object.
+
+    :raises DocumentError: when the text is no JSON, or not an object
+    """
+    try:
+        return _mapping(json.loads(text or "null"), text)
+    except json.JSONDecodeError as exc:
+        cut = exc.pos >= len(text.rstrip()) or exc.msg.startswith("Unterminated")
+        raise DocumentError(_wrong("JSON", exc.msg, cut=cut), exc.lineno) from exc
+    except RecursionError as exc:
+        raise DocumentError("is nested too deeply") from exc
+
+
+def _mapping(document: t.Any, text: str) -> dict[str, t.Any]:
+    if isinstance(document, dict):
+        return document
+    raise DocumentError("does not hold a map" if text.strip() else "is empty")
+
+
+def _wrong(form: str, told: str, *, cut: bool) -> str:
+    return (
+        f"ends in the middle of a value: it was cut, or is not valid {form}" if cut else f"is not valid {form}: {told}"
+    )
 
 
 def _load_yaml(text: str) -> t.Any:
     if yaml is None:
-        raise DocumentError("PyYAML is needed to read a document that was written by hand")
+        raise DocumentError("needs PyYAML to be read, because it was written by hand")
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as exc:
-        raise DocumentError(f"the text is no YAML: {exc}") from exc
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark
+        # The message alone: its excerpt of the text might tell a secret.
+        cut = mark is not None and mark.index >= len(text.rstrip())
+        raise DocumentError(_wrong("YAML", str(exc.problem), cut=cut), mark.line + 1 if mark else None) from exc
+    except (yaml.YAMLError, ValueError) as exc:
+        # A character that YAML does not know, or a date that does not exist.
+        raise DocumentError(f"is not valid YAML: {str(exc).partition(chr(10))[0]}") from exc
+    except RecursionError as exc:
+        raise DocumentError("is nested too deeply") from exc
 
 
 def _load_lines(text: str) -> dict[str, t.Any]:
