@@ -75,7 +75,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.hosts 
     make_groups,
     make_hosts,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 _NAMES = ("slots.yml", "slots.yaml")
 

@@ -103,6 +103,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load im
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 
 
@@ -118,8 +119,8 @@ class LookupModule(LookupBase):
         try:
             directories = catalog_directories(terms)
             found = read_catalog(directories)
-        except (CatalogError, TypeError) as exc:
-            raise AnsibleLookupError(str(exc)) from exc
+        except (CatalogError, InputError) as exc:
+            raise AnsibleLookupError(str(exc)) from None
         document = plain_catalog(found.catalog)
         document["directories"] = directories
         document["sources"] = found.sources

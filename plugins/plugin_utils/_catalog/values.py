@@ -17,7 +17,8 @@ import re
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import SPELLINGS
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shown
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.secrets import has_secret_option
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -126,8 +127,9 @@ def read_argument(value: t.Any) -> str:
     :raises WrongValueError: when it is an option and its value in one
     """
     if isinstance(value, str) and (match := _TWO_WORDS.fullmatch(value)):
-        message = f"{shown(value)} is two words in one item; the engine would read them as one"
-        raise WrongValueError(message, f'an item for each word: ["{match[1]}", "{match[2]}"]')
+        option, rest = (match[1], "...") if has_secret_option(value) else match.groups()
+        message = f'"{option} {shorten(rest)}" is two words in one item; the engine would read them as one'
+        raise WrongValueError(message, f'an item for each word: ["{option}", "{shorten(rest)}"]')
     return str(value)
 
 

@@ -24,6 +24,7 @@ except ImportError:
     jsonschema = None  # type: ignore[assignment]
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import find_lines
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.secrets import has_secret_option, is_secret_name
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     nearest,
@@ -75,7 +76,11 @@ _COUNTS: Mapping[str, tuple[str, tuple[str, str]]] = {
 _OF_KEYS = ("required", "additionalProperties")
 _NOTHING = "must be null"
 _WITH_UNIT = re.compile(r"\d+(\.\d+)?\s*[A-Za-z]+")
+# Single values that were right, by the schema that they were held against, which is never freed.
+_RIGHT: set[tuple[int, type, t.Any]] = set()
+_MOST_RIGHT = 500_000
 # Text that would be no text without its quotes.
+_NOT_TEXT = frozenset(("integer", "number", "boolean", "null"))
 _LITERAL = re.compile(r"-?\d+(\.\d+)?|true|false|null")
 
 
@@ -108,13 +113,16 @@ def find_violations(document: t.Any, kind: str, *, whole_floats: bool = False) -
     return sorted(found, key=lambda one: ([(isinstance(key, str), key) for key in one.path], one.message))
 
 
-def check(document: t.Any, kind: str, where: str) -> list[str]:
+def check(document: t.Any, kind: str, where: str, text: str | None = None) -> list[str]:
     """Return one text with place and remedy for each difference of a document from its schema.
 
     :param where: what is in front of each text: a file, or the name of an option
+    :param text: what the document was read from, to name the lines
     """
     found = find_violations(document, kind)
-    texts = [f"{where}: {one}" for one in found[:_TOLD]]
+    told = found[:_TOLD]
+    lines = [None] * len(told) if text is None else find_lines(text, [one.path for one in told])
+    texts = [f"{where}{'' if line is None else f':{line}'}: {one}" for line, one in zip(lines, told, strict=True)]
     return texts + ([f"{where}: and {plural(len(found) - _TOLD, 'more mistake')}"] if len(found) > _TOLD else [])
 
 
@@ -140,7 +148,8 @@ def _validator(kind: str, *, whole_floats: bool) -> t.Any:
     base = jsonschema.validators.validator_for(schema)
     whole = _is_whole_or_float if whole_floats else _is_whole
     types = base.TYPE_CHECKER.redefine_many({"integer": whole, "number": _is_number})
-    return jsonschema.validators.extend(base, {"pattern": _find_pattern_error}, type_checker=types)(schema)
+    own = {"pattern": _find_pattern_error, "properties": _find_property_errors, "items": _find_item_errors}
+    return jsonschema.validators.extend(base, own, type_checker=types)(schema)
 
 
 def _is_whole(_checker: t.Any, value: t.Any) -> bool:
@@ -154,6 +163,35 @@ def _is_whole_or_float(checker: t.Any, value: t.Any) -> bool:
 
 def _is_number(_checker: t.Any, value: t.Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _find_property_errors(validator: t.Any, below: t.Any, value: t.Any, _schema: t.Any) -> Iterator[t.Any]:
+    if isinstance(value, dict):
+        for key, schema in below.items():
+            if key in value and not _is_known_right(validator, schema, value[key]):
+                yield from validator.descend(value[key], schema, path=key, schema_path=key)
+
+
+def _find_item_errors(validator: t.Any, schema: t.Any, value: t.Any, _schema: t.Any) -> Iterator[t.Any]:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            if not _is_known_right(validator, schema, item):
+                yield from validator.descend(item, schema, path=index)
+
+
+def _is_known_right(validator: t.Any, schema: t.Any, value: t.Any) -> bool:
+    """Return whether a single value is right: most of a document is such values, and most of them repeat."""
+    if isinstance(value, (dict, list)):
+        return False
+    # 1 and true are equal and not the same.
+    key = (id(schema), type(value), value)
+    if key not in _RIGHT:
+        if not validator.evolve(schema=schema).is_valid(value):
+            return False
+        if len(_RIGHT) >= _MOST_RIGHT:
+            _RIGHT.clear()
+        _RIGHT.add(key)
+    return True
 
 
 def _find_pattern_error(_validator: t.Any, pattern: str, value: t.Any, _schema: t.Any) -> Iterator[t.Any]:
@@ -198,9 +236,8 @@ def _read_error(error: t.Any, above: Keys = ()) -> Iterator[Violation]:
     elif "propertyNames" in error.relative_schema_path:
         yield Violation((*path, str(value)), "propertyNames", f"is not a valid key: it {_rule(error)}{_remedy(error)}")
     else:
-        rule, semicolon, more = _rule(error).partition("; ")
-        found = _found(path, len(value) if keyword in _COUNTS else value)
-        yield Violation(path, keyword, f"{rule}{found}{semicolon}{more}{_remedy(error)}")
+        told = _with_found(_rule(error), path, len(value) if keyword in _COUNTS else value)
+        yield Violation(path, keyword, told + _remedy(error))
 
 
 def _read_choice(error: t.Any, path: Keys) -> Iterator[Violation]:
@@ -221,7 +258,7 @@ def _read_choice(error: t.Any, path: Keys) -> Iterator[Violation]:
         first, *others = sorted(dict.fromkeys(_rule(found[0]) for found in meant), key=_NOTHING.__eq__)
         others = [rule for rule in others if rule != _NOTHING]
         told = " or ".join([first, *(rule.removeprefix("must be ") for rule in others)])
-        yield Violation(path, error.validator, told + _found(path, error.instance))
+        yield Violation(path, error.validator, _with_found(told, path, error.instance))
     else:
         for one in min(meant, key=len):
             yield from _read_error(one, path)
@@ -249,8 +286,7 @@ def _rule(error: t.Any) -> str:
     """Return what the schema asks for at a place: ``must be a whole number``."""
     keyword, rule, schema = error.validator, error.validator_value, error.schema
     if keyword == "type":
-        kinds = [rule] if isinstance(rule, str) else [kind for kind in rule if kind != "null"]
-        return f"must be {' or '.join(_TYPES[kind] for kind in kinds)}"
+        return f"must be {' or '.join(_TYPES[kind] for kind in _kinds(rule))}"
     if keyword == "enum":
         return f"must be one of {', '.join(str(one) for one in rule if one is not None)}"
     if keyword == "const":
@@ -271,24 +307,34 @@ def _rule(error: t.Any) -> str:
     return f"must satisfy {keyword} of the schema"
 
 
+def _kinds(rule: str | list[str]) -> list[str]:
+    """Return the types that a schema admits; that null is the same as absent helps nobody."""
+    return [rule] if isinstance(rule, str) else [kind for kind in rule if kind != "null"]
+
+
 def _remedy(error: t.Any) -> str:
     """Return what to do about it where the value tells, or nothing."""
     value, rule = error.instance, error.validator_value
     if error.validator == "enum" and isinstance(value, str):
         meant = nearest(value, [one for one in rule if isinstance(one, str)])
         return f"; did you mean {meant}?" if meant else ""
-    if error.validator == "type" and isinstance(value, str) and "string" not in rule and _LITERAL.fullmatch(value):
+    if error.validator != "type":
+        return ""
+    kinds = _kinds(rule)
+    if isinstance(value, str) and _NOT_TEXT.intersection(kinds) and _LITERAL.fullmatch(value):
         return "; write it without quotes"
-    if error.validator == "type" and isinstance(value, str) and "string" not in rule and _WITH_UNIT.fullmatch(value):
+    if isinstance(value, str) and "string" not in kinds and _WITH_UNIT.fullmatch(value):
         return "; write the number alone, without a unit"
-    if error.validator == "type" and isinstance(value, (int, float)) and "string" in rule:
-        return f'; write it in quotes, "{shown(value)}"'
-    if error.validator == "type" and isinstance(value, (str, int, float)) and "array" in rule:
-        return f"; write [{shorten(str(value), 40)}]"
+    if isinstance(value, (int, float)) and "string" in kinds:
+        return "; write it in quotes"
+    if isinstance(value, (str, int, float)) and "array" in kinds:
+        return "; write it in brackets, as a list"
     return ""
 
 
-def _found(path: Keys, value: t.Any) -> str:
-    """Return what is there instead, or nothing where it may be a secret."""
-    secret = any(is_secret_name(key) for key in path if isinstance(key, str)) or has_secret_option(value)
-    return "" if secret else f", not {shown(value)}"
+def _with_found(rule: str, path: Keys, value: t.Any) -> str:
+    """Return a rule with what is there instead in front of its remedy, unless it may be a secret."""
+    if any(is_secret_name(key) for key in path if isinstance(key, str)) or has_secret_option(value):
+        return rule
+    told, semicolon, remedy = rule.partition("; ")
+    return f"{told}, not {shown(value)}{semicolon}{remedy}"
