@@ -16,7 +16,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
     find_asking_errors,
     find_slot_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain

@@ -15,6 +15,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
     refusing,
     stop_at,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.could_run import find_places
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ def catalog_table(catalog: t.Any, nodes: t.Any = None) -> str:
     errors: list[str] = []
     found = catalog_of(given["catalog"], errors)
     stop_at(errors)
-    return format_catalog(found, given["nodes"])
+    return format_catalog(found, find_places(found, given["nodes"]) if given["nodes"] else None)
 
 
 class FilterModule:

@@ -47,7 +47,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules i
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import explain, read_values
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import MAX_VIOLATIONS, find_violations
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, suggest
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -56,6 +56,9 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys, Violation
 
 SECTIONS: Mapping[str, str] = {"models": "model", "roles": "role", "gpus": "GPU class", "engines": "engine"}
+
+# What the lookup returns beside the lists.
+_BESIDE = ("directories", "sources", "warnings")
 
 MIN_IDLE_SECONDS = 60
 
@@ -90,11 +93,9 @@ def check_catalog(
     nodes: Sequence[t.Any] = (),
     open_engines: bool = False,
 ) -> CheckedCatalog:
-    """Return the checked catalog, or raise CatalogError with every error.
+    """Return the checked catalog; see ``examine_catalog`` for the parameters.
 
-    With ``open_engines`` an engine that the table does not know is a warning, for callers that were given models and
-    roles but not the engines beside them. With ``nodes`` (profiles), a pin to a node whose labels contradict the
-    selector beside it is an error.
+    :raises CatalogError: with every problem, when one of them is an error
     """
     checked, problems = examine_catalog(
         {"models": models, "roles": roles, "gpus": gpus, "engines": engines},
@@ -117,11 +118,19 @@ def examine_catalog(
 ) -> tuple[Catalog, list[Problem]]:
     """Return what could be read, and every problem in the order of the sections.
 
-    ``missing`` names sections of which a part could not be read at all: nothing is reported as an unknown name because
-    of them.
+    :param sections: the lists by name; what the lookup returns beside them is left aside
+    :param missing: sections of which a part could not be read at all, so that no name is reported as unknown for it
+    :param nodes: profiles of nodes, which tell classes of GPUs, names and labels
+    :param open_engines: whether an engine that nobody knows is only a warning
     """
     report = _Report()
     catalog = Catalog()
+    for key in sections:
+        if key not in SECTIONS and key not in _BESIDE:
+            remedy, message = suggest(key, SECTIONS), f"a catalog has no list {key}"
+            report.problems.append(
+                Problem(severity=ERROR, code="unknown_key", path=key, message=message, remedy=remedy)
+            )
     try:
         catalog = _examine(
             sections, report, places=places or {}, missing=missing, nodes=nodes, open_engines=open_engines

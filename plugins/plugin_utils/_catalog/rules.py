@@ -24,7 +24,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.argumen
     changes_memory,
     check_arguments,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import SIMULATOR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import SIMULATOR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shown, suggest
 
@@ -332,15 +332,10 @@ def _check_notes(entry: Entry, model: Model, served: Sequence[Engine]) -> None:
     if model.lora and served and not any(engine.lora for engine in served):
         names = " or ".join(engine.name for engine in served)
         entry.warn("lora", ("lora",), f"lora is true, but {names} serves no adapters", "remove it, or add an engine")
-    if is_simulated(model):
+    if model.simulated:
         entry.warn(
             "simulated", ("profiles",), "every profile is simulated: no answer will be real", "add a real profile"
         )
-
-
-def is_simulated(model: Model) -> bool:
-    """Return whether nothing of this model is real: it has profiles, and each runs on the simulator."""
-    return bool(model.profiles) and all(profile.engine == SIMULATOR for profile in model.profiles)
 
 
 # --- names

@@ -40,6 +40,8 @@ _REMEDIES: Mapping[int, str] = {
     errno.EACCES: "give the user who runs this the right to do so",
     errno.EPERM: "give the user who runs this the right to do so",
     errno.EISDIR: "put a file of this name in its place",
+    errno.ENOENT: "check the path",
+    errno.ENAMETOOLONG: "check the path",
     errno.ELOOP: "point the link at a real file",
     errno.ENOSPC: "make room on its disk",
     errno.EDQUOT: "make room in the quota of the user who runs this",
@@ -64,12 +66,15 @@ class FileError(InputError):
         self.message, self.remedy, self.line = message, remedy, line
 
 
-def read_text(path: Path) -> str | None:
+def read_text(path: Path, *, limit: int | None = None) -> str | None:
     """Return a file's text, or None where there is no such file.
 
+    :param limit: how many bytes it may have; of a larger one not more than that is read
     :raises FileError: when it cannot be read
     """
-    data = _read_bytes(path)
+    data = _read_bytes(path, limit)
+    if data is not None and limit is not None and len(data) > limit:
+        raise FileError(path, f"is larger than {limit >> 20} MiB", "check what this file is")
     try:
         return None if data is None else data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
@@ -77,12 +82,12 @@ def read_text(path: Path) -> str | None:
         raise FileError(path, "is not UTF-8 text", f"save it as UTF-8, or {_RESTORE}", line=line) from exc
 
 
-def _read_bytes(path: Path) -> bytes | None:
+def _read_bytes(path: Path, limit: int | None = None) -> bytes | None:
     try:
         # Without O_NONBLOCK opening a named pipe would wait for its other end.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
             if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                return stream.read()
+                return stream.read(-1 if limit is None else limit + 1)
         raise FileError(path, "is not a regular file", "put a file of this name in its place")
     except FileNotFoundError:
         if not path.is_symlink():
@@ -92,6 +97,17 @@ def _read_bytes(path: Path) -> bytes | None:
         if isinstance(exc, FileError):
             raise
         raise FileError(path, *_explain(exc, "read")) from exc
+
+
+def list_names(directory: Path) -> list[str]:
+    """Return the names of what is in a directory, in order.
+
+    :raises FileError: when it cannot be read
+    """
+    try:
+        return sorted(os.listdir(directory))
+    except (OSError, ValueError) as exc:
+        raise FileError(directory, *_explain(exc, "read")) from exc
 
 
 def _explain(exc: OSError | ValueError, done: str) -> tuple[str, str]:

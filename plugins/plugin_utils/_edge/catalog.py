@@ -15,7 +15,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check i
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown, suggest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,12 +63,6 @@ def catalog_of(lists: t.Any, errors: list[str]) -> Catalog:
     if not isinstance(lists, dict):
         errors.append(f"catalog: must be a map of lists ({', '.join(SECTIONS)}), found {shown(lists)}")
         return Catalog()
-    known = (*SECTIONS, "directories", "sources", "warnings")
-    errors += [
-        f"catalog: {shown(key)} is not a list of a catalog; {suggest(str(key), SECTIONS)}"
-        for key in lists
-        if key not in known
-    ]
     return catalog_of_lists(lists, errors)
 
 

@@ -19,7 +19,6 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import GatherError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural, shown
 
@@ -79,8 +78,6 @@ def collecting(errors: list[str]) -> Iterator[None]:
         yield
     except InputError as exc:
         errors += exc.errors
-    except CatalogError as exc:
-        errors += [str(problem) for problem in exc.errors]
 
 
 def stop_at(errors: Iterable[str]) -> None:

@@ -13,8 +13,6 @@ import json
 import typing as t
 from collections import Counter
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import Names
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
@@ -68,16 +66,16 @@ def questions(slots: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
 
 def with_catalog(replicas: Sequence[Mapping[str, t.Any]], catalog: Catalog) -> list[dict[str, t.Any]]:
     """Return what was observed with what the catalog says of it: drift, simulated, and the model's own name."""
-    finder, names = DriftFinder(catalog), Names(catalog)
+    finder, models = DriftFinder(catalog), catalog.by_name()
     found = []
     for replica in replicas:
         one = dict(replica)
         served = one.get("served_model")
         if one.get("model") is None and served is not None:
-            model = names.resolve(served)
+            model = models.get(served)
             one["model"] = one["served_model"] = served if model is None else model.name
-        model = names.resolve(one["model"]) if one.get("model") is not None else None
-        one["simulated"] = bool(one.get("simulated")) or (model is not None and is_simulated(model))
+        model = models.get(one["model"]) if one.get("model") is not None else None
+        one["simulated"] = bool(one.get("simulated")) or (model is not None and model.simulated)
         drift = finder.find(one)
         shards = one.pop("shards", [])
         one["drift"] = None if drift is None else drift.state

@@ -9,7 +9,7 @@ import copy
 import typing as t
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog, examine_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 
 PROFILE = {"name": "p", "gpu_class": "rtx-4090"}
@@ -50,7 +50,7 @@ TEST_MODEL_ERRORS: list[tuple[str, t.Any, str]] = [
     ("name null", [model(name=None)], "models[0].name (model without a name): must be text, not null"),
     ("name with blank", [model(name="a b")], 'models[0].name (model a b): must be a name, not "a b"; letters, digits and . _ : @ + - with a letter or digit first, parts joined by /'),
     ("name climbs", [model(name="../etc")], 'models[0].name (model ../etc): must be a name, not "../etc"; letters, digits and . _ : @ + - with a letter or digit first, parts joined by /'),
-    ("name number", [model(name=7)], 'models[0].name (model without a name): must be text, not 7; write it in quotes'),
+    ("name number", [model(name=7)], "models[0].name (model without a name): must be text, not 7; write it in quotes"),
     ("name twice", [model(), model()], "models[1].name (model chat): a second model is called chat; the first is at models[0].name"),
     ("kind missing", [model(kind=...)], "models[0].kind (model chat): is required; one of llm, embedding, reranker"),
     ("kind unknown", [model(kind="lm")], 'models[0].kind (model chat): must be one of llm, embedding, reranker, not "lm"; did you mean llm?'),
@@ -181,10 +181,10 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
      "models[0].profiles[0].env.LLAMA_ARG_CTX_SIZE (model chat): LLAMA_ARG_CTX_SIZE 8192 over 2 slots is 4096 per request"),
     ("args tp", [served({"args": ["-tp", "2"]})], "models[0].profiles[0].args[1] (model chat): -tp 2 contradicts tp 1 of the profile; leave it out"),
     ("args port", [served({"args": ["--port", "9"]})], "models[0].profiles[0].args[0] (model chat): --port is given by the slot"),
-    ("env truth", [served({"env": {"A": True}})], 'models[0].profiles[0].env.A (model chat): must be text or a number, not true; write it in quotes'),
+    ("env truth", [served({"env": {"A": True}})], "models[0].profiles[0].env.A (model chat): must be text or a number, not true; write it in quotes"),
     ("env name", [served({"env": {"A-B": "1"}})], "models[0].profiles[0].env.A-B (model chat): is not a valid key: it must be letters, digits and underscores, and not begin with a digit"),
     ("env list", [served({"env": ["A=1"]})], "models[0].profiles[0].env (model chat): must be a map, not a list"),
-    ("selector truth", [served({"node_selector": {"ssd": True}})], 'models[0].profiles[0].node_selector.ssd (model chat): must be text or a number, not true; write it in quotes'),
+    ("selector truth", [served({"node_selector": {"ssd": True}})], "models[0].profiles[0].node_selector.ssd (model chat): must be text or a number, not true; write it in quotes"),
     ("weight", [served({"weight": -1})], "models[0].profiles[0].weight (model chat): must be from 0 to 1000000, not -1"),
     ("startup", [served({"startup_timeout": "soon"})], 'models[0].profiles[0].startup_timeout (model chat): "soon" is not a valid duration; write it such as 20m, 90s or 1h30m'),
     ("scaling without profile", [model(scaling={"min": 1})], "models[0].scaling.min (model chat): scaling asks for 1 replica(s), but there is no profile"),
@@ -390,6 +390,15 @@ def test_everything_at_once_and_counted() -> None:
 @pytest.mark.parametrize("wrong", [{"a": 1}, "models", 5, True])
 def test_sections_are_lists(wrong: t.Any) -> None:
     assert "models: must be a list, not" in errors_of(wrong)[0]
+
+
+def test_a_list_that_a_catalog_does_not_have() -> None:
+    catalog = {"models": [{"name": "a"}], "rolls": [], "sources": {}, "warnings": [], "directories": []}
+    assert [str(problem) for problem in examine_catalog(catalog)[1]] == [
+        "rolls: a catalog has no list rolls; did you mean roles?",
+        "models[0].kind (model a): is required; one of llm, embedding, reranker",
+        "models[0].engines (model a): a model without profiles needs engines; such as engines: [vllm]",
+    ]
 
 
 def test_unknown_engines_where_the_table_may_be_elsewhere() -> None:

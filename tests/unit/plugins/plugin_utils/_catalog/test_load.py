@@ -11,7 +11,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import load
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import yaml_file
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import (
     load_catalog,
     read_catalog,
@@ -63,7 +63,7 @@ TEST_MODEL_FILES: list[tuple[str, str | bytes, list[str]]] = [
     ("unknown key", "model:\n" + MODEL, ['c/models.yaml:1:1: "model" is not a key of models.yaml; did you mean models?']),
     ("key twice", "models: []\nmodels: []\n", ["c/models.yaml:2:1: the key models stands twice; merge the two into one"]),
     ("no list", "models: {a: 1}\n", ["c/models.yaml:1:9: models: expected a list, found a map; begin each entry with a dash"]),
-    ("not UTF-8", b"models: # caf\xe9\n", ["c/models.yaml:1:14: this is not UTF-8 text; save the file as UTF-8"]),
+    ("not UTF-8", b"models: # caf\xe9\n", ["c/models.yaml:1: is not UTF-8 text; save it as UTF-8, or restore it"]),
     ("control character", "models: \x01\n", ["c/models.yaml:1"]),
     ("binary", bytes(range(256)), ["c/models.yaml:"]),
     ("nul", b"models:\n\0\0\0", ["c/models.yaml:"]),
@@ -186,13 +186,15 @@ def test_defaults_of_the_last_directory(tmp_path: Path) -> None:
 
 
 def test_absent_directory(tmp_path: Path) -> None:
-    assert errors_of(str(tmp_path / "nowhere")) == ["nowhere: there is no such directory; check the path"]
+    assert errors_of(str(tmp_path / "nowhere")) == [
+        "nowhere: cannot be read: no such file or directory; check the path"
+    ]
 
 
 def test_file_instead_of_directory(tmp_path: Path) -> None:
     write(tmp_path / "c", models="models:\n" + MODEL)
     assert errors_of(str(tmp_path / "c" / "models.yaml"))[0].startswith(
-        "models.yaml: a catalog is a directory, and this is a file; name the"
+        "models.yaml: cannot be read: not a directory; check the path and the file system"
     )
 
 
@@ -209,7 +211,7 @@ def test_no_directory_at_all() -> None:
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000])
 def test_impossible_paths(path: str) -> None:
-    with pytest.raises(CatalogError, match=r"this is no path|too long"):
+    with pytest.raises(CatalogError, match=r"cannot be read: (embedded null byte|file name too long); check the path"):
         read_catalog([path])
 
 
@@ -217,22 +219,26 @@ def test_directory_instead_of_file(tmp_path: Path) -> None:
     directory = write(tmp_path / "c", roles="roles:\n" + ROLE)
     (tmp_path / "c" / "models.yaml").mkdir()
     assert errors_of(directory) == [
-        "c/models.yaml: this is a directory, not a file; put a file of this name in its place"
+        "c/models.yaml: cannot be read: is a directory; put a file of this name in its place"
     ]
 
 
 def test_loop_of_links(tmp_path: Path) -> None:
     directory = write(tmp_path / "c")
     (tmp_path / "c" / "models.yaml").symlink_to("models.yaml")
-    assert errors_of(directory) == ["c/models.yaml: the links lead in a loop; point the link at a real file"]
+    assert errors_of(directory) == [
+        "c/models.yaml: cannot be read: too many levels of symbolic links; point the link at a real file"
+    ]
     (tmp_path / "loop").symlink_to("loop")
-    assert errors_of(str(tmp_path / "loop")) == ["loop: the links lead in a loop; point the link at a real file"]
+    assert errors_of(str(tmp_path / "loop")) == [
+        "loop: cannot be read: too many levels of symbolic links; point the link at a real file"
+    ]
 
 
 def test_link_to_nothing(tmp_path: Path) -> None:
     directory = write(tmp_path / "c")
     (tmp_path / "c" / "models.yaml").symlink_to("gone.yaml")
-    assert errors_of(directory) == ["c/models.yaml: this link leads nowhere; point the link at a real file"]
+    assert errors_of(directory) == ["c/models.yaml: is a link that leads nowhere; point the link at a real file"]
 
 
 def test_link_to_a_real_file(tmp_path: Path) -> None:
@@ -245,25 +251,25 @@ def test_link_to_a_real_file(tmp_path: Path) -> None:
 def test_named_pipe_does_not_wait(tmp_path: Path) -> None:
     directory = write(tmp_path / "c")
     os.mkfifo(tmp_path / "c" / "models.yaml")
-    assert errors_of(directory) == ["c/models.yaml: this is not a regular file; put a file of this name in its place"]
+    assert errors_of(directory) == ["c/models.yaml: is not a regular file; put a file of this name in its place"]
 
 
-@pytest.mark.parametrize(("what", "expected"), [("open", "c/models.yaml: this file"), ("listdir", "c: this directory")])
+@pytest.mark.parametrize(("what", "expected"), [("open", "c/models.yaml"), ("listdir", "c")])
 def test_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, expected: str) -> None:
     directory = write(tmp_path / "c", models="models:\n" + MODEL)
 
     def refuse(*args: t.Any) -> t.NoReturn:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(load.os, what, refuse)
+    monkeypatch.setattr(os, what, refuse)
     assert errors_of(directory) == [
-        f"{expected} cannot be read: permission denied; make it readable for the user who runs this"
+        f"{expected}: cannot be read: permission denied; give the user who runs this the right to do so"
     ]
 
 
 def test_other_spellings_of_the_file_name(tmp_path: Path) -> None:
     directory = write(tmp_path / "c", model="models: []\n", roles="roles:\n" + ROLE)
-    warnings = [str(problem) for problem in read_catalog([directory]).warnings]
+    warnings = [str(problem) for problem in read_catalog([directory]).problems]
     assert warnings == [f"{directory}/model.yaml: model.yaml is not read; did you mean models.yaml?"]
     (tmp_path / "c" / "models.yml").write_text("models: []\n")
     assert errors_of(directory) == ["c/models.yml: models.yml is not read; rename it to models.yaml"]
@@ -316,9 +322,7 @@ def test_fifty_megabytes_are_not_read(tmp_path: Path) -> None:
     with (tmp_path / "c" / "models.yaml").open("wb") as stream:
         stream.truncate(50 * 1024 * 1024)
     start = time.process_time()
-    assert errors_of(directory)[0].startswith(
-        "c/models.yaml: this file is larger than 4 MiB; a catalog holds descriptions"
-    )
+    assert errors_of(directory)[0].startswith("c/models.yaml: is larger than 4 MiB; check what this file is")
     assert time.process_time() - start < 1
 
 
@@ -367,11 +371,11 @@ TEST_SCALARS = [
 def test_scalars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: t.Any, parser: str) -> None:
     if parser == "plain":
         monkeypatch.setitem(__import__("sys").modules, "yaml.cyaml", None)
-    monkeypatch.setattr(load, "_parser_class", functools.cache(load._parser_class.__wrapped__))
+    monkeypatch.setattr(yaml_file, "_parser_class", functools.cache(yaml_file._parser_class.__wrapped__))
     if text == "-":
         text = "\n    -"
         expected = [None]
     loaded = load_catalog([write(tmp_path / "c", models=f"models:\n  - k: {text}\n")])
     assert loaded.sections["models"] == [{"k": expected}]
     assert not loaded.problems
-    assert load._parser_class().__name__ == ("PlainParser" if parser == "plain" else "FastParser")
+    assert yaml_file._parser_class().__name__ == ("PlainParser" if parser == "plain" else "FastParser")
