@@ -9,6 +9,7 @@ import copy
 import typing as t
 
 import pytest
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog, examine_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 
@@ -476,6 +477,73 @@ def test_input_is_left_as_it_is() -> None:
     before = copy.deepcopy((models, roles))
     check_catalog(models, roles)
     assert (models, roles) == before
+
+
+def tight(context: int, kv: int = 1024 * 1024) -> dict[str, t.Any]:
+    """A model whose cache leaves room for fewer tokens than it is to serve."""
+    facts = {"weights_gib": 15, "kv_bytes_per_token": kv}
+    return served(vram_gb=..., context=..., context_length=context, memory=facts)
+
+
+# The value that is still right, and the first one that is not.
+TEST_LIMITS: list[tuple[str, t.Callable[[int], t.Any], int, int]] = [
+    ("pp of all layers", lambda pp: served({"pp": pp}, memory={"layers": 3}, vram_gb=...), 3, 4),
+    ("served context", lambda context: model(context_length=context), 32768, 32769),
+    ("completion of the whole context", lambda output: model(max_output=output), 32768, 32769),
+    ("completion of what is served", lambda output: model(context_length=4096, max_output=output), 4096, 4097),
+    ("size of the GPU", lambda size: served(vram_gb=size), 24, 25),
+    ("a share of two GPUs", lambda size: served({"tp": 2}, vram_gb=size), 48, 49),
+    ("context of the arguments", lambda context: served({"args": ["--max-model-len", context]}), 32768, 32769),
+    ("what each slot has", lambda context: served({"engine": "llamacpp", "args": ["-c", "8192", "-np", "2"]}, context_length=context),
+     4096, 4097),
+    ("replicas", lambda most: served(scaling={"max": most}), 100_000, 100_001),
+    ("characters of a name", lambda length: model(name="a" * length), 200, 201),
+    ("GPUs of a replica", lambda tp: served({"tp": tp}), 4096, 4097),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "last", "first"), [pytest.param(*case[1:], id=case[0]) for case in TEST_LIMITS])
+def test_both_sides_of_each_limit(make: t.Callable[[int], t.Any], last: int, first: int) -> None:
+    check_catalog([make(last)], [])
+    assert len(errors_of([make(first)])) == 1
+
+
+def test_both_sides_of_the_least_idle_timeout() -> None:
+    for seconds, right in ((60, True), (59, False)):
+        _catalog, problems = examine_catalog({"models": [served(scaling={"max": 1, "idle_timeout": seconds})]})
+        assert (not problems) is right
+
+
+def test_both_sides_of_the_slots_of_a_role() -> None:
+    for count, right in ((64, True), (65, False)):
+        for slots in (count, [f"s{index}" for index in range(count)]):
+            assert (not examine_catalog({"roles": [role(slots=slots)]})[1]) is right
+
+
+def test_roles_that_share_a_machine_add_up_its_cores_and_memory() -> None:
+    """Roles with the same colocate: their cores and memory_mib add up; every other setting of vm must be the same."""
+    sizes = {"cores": (4, 8), "memory_mib": (4096, 8192)}
+    others = {"disk_gb": (10, 20), "storage": ("a", "b"), "bridge": ("a", "b"), "template": (100, 101), "image": ("a", "b"),
+              "cloud_init": ({"a": "1"}, {"a": "2"}), "tags": (["a"], ["b"])}  # fmt: skip
+    for key, (left, right) in {**sizes, **others}.items():
+        roles = [role(colocate="g", vm={key: left}), role(name="b", colocate="g", vm={key: right})]
+        found = [str(problem) for problem in examine_catalog({"roles": roles})[1]]
+        assert [f"vm.{key} is not that of large" in text for text in found] == ([] if key in sizes else [True])
+
+
+def test_a_context_is_offered_from_the_least_that_is_worth_serving() -> None:
+    """The refusal names the largest context from the least on, and no smaller one."""
+    seen = set()
+    for kv in range(800_000, 4_000_000, 20_000):
+        (message,) = errors_of([tight(65536, kv)])
+        named = message.partition("the largest context here is ")[2].partition(";")[0]
+        if named:
+            seen.add(int(named))
+            assert LEAST_CONTEXT <= int(named)
+            check_catalog([tight(int(named), kv)], [])
+        else:
+            assert errors_of([tight(LEAST_CONTEXT, kv)])
+    assert min(seen) < LEAST_CONTEXT * 5 // 4
 
 
 def test_the_largest_context_is_named() -> None:

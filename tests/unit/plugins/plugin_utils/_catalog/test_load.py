@@ -175,10 +175,12 @@ def test_defaults_of_the_last_directory(tmp_path: Path) -> None:
     site = write(
         tmp_path / "site", models="defaults: {idle_timeout: 1h}\nmodels:\n" + model.format("b", ", idle_timeout: 5m")
     )
+    text = model.format("c", ", idle_timeout: 0") + model.format("d", ", idle_timeout: null")
+    (tmp_path / "site" / "models.yaml").open("a").write(text)
     times = {
         model.name: model.scaling and model.scaling.idle_timeout for model in read_catalog([base, site]).catalog.models
     }
-    assert times == {"a": 3600, "b": 300}
+    assert times == {"a": 3600, "b": 300, "c": 3600, "d": 3600}
     assert [model.scaling and model.scaling.idle_timeout for model in read_catalog([base]).catalog.models] == [1800]
 
 
