@@ -41,9 +41,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules i
     Rules,
     check_models,
     check_roles,
+    check_twice,
     classes_of,
-    node_labels,
-    node_names,
+    labels_of,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import explain, read_values
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import MAX_VIOLATIONS, find_violations
@@ -166,16 +166,15 @@ def _examine(
     entries = {name: _read_entries(name, sections.get(name), places, report) for name in SECTIONS}
     gpus = [(entry, _read_gpu(entry, raw)) for entry, raw in entries["gpus"]]
     engines = [(entry, _read_engine(entry, raw)) for entry, raw in entries["engines"]]
-    for named in (gpus, engines):
-        _check_twice(named)
+    check_twice("class of GPUs", gpus)
+    check_twice("engine", engines)
     table = engine_table(engine for _entry, engine in engines if engine.name)
     own_gpus = tuple(gpu for _entry, gpu in gpus if gpu.name)
     rules = Rules(
         engines=table,
         gpus=gpu_table(own_gpus),
         seen=classes_of(nodes),
-        labels=node_labels(nodes),
-        nodes=node_names(nodes),
+        nodes=labels_of(nodes),
         complete="models" not in missing,
         open_engines=open_engines or "engines" in missing,
     )
@@ -416,12 +415,3 @@ def _read_engine(entry: Entry, raw: dict[str, t.Any]) -> Engine:
 def _read_window(entry: Entry, keys: Keys, raw: dict[str, t.Any]) -> CapWindow:
     values = _read_values(entry, keys, raw)
     return CapWindow(low=values.get("min_cc"), high=values.get("max_cc"))
-
-
-def _check_twice(named: Iterable[tuple[Entry, GpuClass | Engine]]) -> None:
-    """Report a second class of GPUs or engine of one name."""
-    seen: dict[str, Entry] = {}
-    for entry, value in named:
-        if value.name and (first := seen.setdefault(value.name, entry)) is not entry:
-            message = f"a second entry is called {value.name}; the first is at {first.where(('name',))}"
-            entry.error("duplicate", ("name",), message, "remove one of the two, or give it another name")

@@ -428,7 +428,7 @@ TEST_TABLE_ERRORS = [
     ({"engines": [{"cpu": True}]}, "engines[0].name (engine without a name): is required; such as name: my-engine"),
     ({"engines": [{"name": "a", "health": "health"}]}, 'engines[0].health (engine a): must be a path, not "health"; it begins with /, such as /health'),
     ({"engines": [{"name": "a", "utilisation": 90}]}, "engines[0].utilisation (engine a): must be from 0 to 1, not 90"),
-    ({"engines": [{"name": "a"}, {"name": "a"}]}, "engines[1].name (engine a): a second entry is called a"),
+    ({"engines": [{"name": "a"}, {"name": "a"}]}, "engines[1].name (engine a): a second engine is called a"),
     ({"engines": [{"name": "a", "quantizations": {"x": {}}}]}, "engines[0].quantizations.x (engine a): is not a valid key: it must be one of bf16, fp16, fp8, fp8-w8a8, int8-w8a8, w4a16, w4a8-fp8, awq, gptq, bnb, mxfp4, nvfp4, nvfp4-w4a4, fp-quant, gguf"),
     ({"gpus": [{"name": "a", "memory_gb": "24"}]}, 'gpus[0].memory_gb (GPU class a): must be a number or a list, not "24"'),
     ({"gpus": [{"name": "a", "pci_ids": ["10DE:1"]}]}, 'gpus[0].pci_ids[0] (GPU class a): must be a PCI id, not "10DE:1"; vendor and device in hexadecimal, such as 10de:27b2'),
