@@ -29,8 +29,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.documen
     read_observed,
     with_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_fleet
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog

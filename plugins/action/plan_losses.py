@@ -50,15 +50,12 @@ def _answers(options: dict[str, t.Any], catalog: list[str]) -> list[dict[str, t.
     errors = fleet.all_errors()
     if errors or plan is None:
         raise InputError(errors)
-    try:
-        return ask_losses(
-            plan,
-            fleet.nodes,
-            fleet.catalog,
-            lost=options["lost"] or None,
-            limit=options["limit"],
-            moves=options["moves"],
-            passthrough=options["passthrough"],
-        )
-    except LookupError as exc:
-        raise InputError([str(exc.args[0])]) from exc
+    return ask_losses(
+        plan,
+        fleet.nodes,
+        fleet.catalog,
+        lost=options["lost"] or None,
+        limit=options["limit"],
+        moves=options["moves"],
+        passthrough=options["passthrough"],
+    )

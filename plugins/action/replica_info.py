@@ -16,7 +16,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
     find_asking_errors,
     find_slot_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
@@ -24,9 +24,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.documen
     questions,
     with_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "slots": {"type": "list", "elements": "dict"},

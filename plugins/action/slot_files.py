@@ -16,12 +16,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     absolute,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
-    Outputs,
-    Where,
-    make_outputs,
-    read_slots,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import Outputs, make_outputs, read_slots
 
 
 class ActionModule(FileAction):
@@ -76,9 +72,12 @@ class ActionModule(FileAction):
             api_key_env=options["api_key_env"],
         )
         returned: dict[str, t.Any] = {"path": str(where.slots), "catalog": catalog, "catalog_warnings": warnings}
-        returned |= {"files": [str(path) for path in made.changed], "removed": [str(path) for path in made.removed]}
-        returned |= {"slots": len(made.slots), "file_count": len(made.after), "without_command": made.without_command}
-        return Made({**returned, "summary": _summary(made)}, made.changes)
+        for key, changes in (("files", made.written), ("removed", made.removed)):
+            returned[key] = [str(change.path) for change in changes]
+        wanted = made.wanted
+        returned |= {"slots": len(wanted.slots), "file_count": len(wanted.texts)}
+        returned |= {"without_command": wanted.without_command, "summary": _summary(made)}
+        return Made(returned, [*made.written, *made.removed])
 
     def put(self, made: Made, options: dict[str, t.Any]) -> None:
         super().put(made, options)
@@ -94,13 +93,14 @@ class ActionModule(FileAction):
 
 
 def _summary(made: Outputs) -> str:
-    serving = [slot for slot in made.slots if slot.get("model") is not None]
+    wanted = made.wanted
+    serving = [slot for slot in wanted.slots if slot.get("model") is not None]
     models = len({slot["model"] for slot in serving})
-    lines = [f"{len(made.slots)} slots, {len(serving)} of them serve one of {models} models."]
+    lines = [f"{len(wanted.slots)} slots, {len(serving)} of them serve one of {models} models."]
     lines += [
-        f"{len(made.changed)} of {len(made.after)} files written, {len(made.removed)} removed.",
+        f"{len(made.written)} of {len(wanted.texts)} files written, {len(made.removed)} removed.",
     ]
-    for reason, slots in sorted(made.without_command.items()):
+    for reason, slots in sorted(wanted.without_command.items()):
         some = ", ".join(slots[:3]) + (f" and {len(slots) - 3} more" if len(slots) > 3 else "")
         lines.append(f"No start command, {reason}: {some}")
     return "\n".join(lines) + "\n"

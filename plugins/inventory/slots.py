@@ -69,13 +69,13 @@ from pathlib import Path
 from ansible.errors import AnsibleParserError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.hosts import (
     make_groups,
     make_hosts,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 _NAMES = ("slots.yml", "slots.yaml")
 

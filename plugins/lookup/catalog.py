@@ -20,6 +20,7 @@ description:
     An entry that replaces another one keeps the place of the other in the list.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   _terms:
     description:
@@ -97,12 +98,10 @@ import typing as t
 from ansible.errors import AnsibleLookupError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import (
-    YAML_IMPORT_ERROR,
-    read_catalog,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 
 
@@ -118,10 +117,10 @@ class LookupModule(LookupBase):
         try:
             directories = catalog_directories(terms)
             found = read_catalog(directories)
-        except (CatalogError, TypeError) as exc:
-            raise AnsibleLookupError(str(exc)) from exc
+        except InputError as exc:
+            raise AnsibleLookupError(str(exc)) from None
         document = plain_catalog(found.catalog)
         document["directories"] = directories
         document["sources"] = found.sources
-        document["warnings"] = [str(problem) for problem in found.warnings]
+        document["warnings"] = [str(problem) for problem in found.problems]
         return [document]

@@ -13,12 +13,12 @@ import typing as t
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import Entry
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         Model,
         Profile,
     )
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Keys
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Entry
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
 
 
 class Options(t.NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.action import ActionBase
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 
 if t.TYPE_CHECKING:

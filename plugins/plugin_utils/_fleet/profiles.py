@@ -16,7 +16,7 @@ import json
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import file_stem, read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import file_stem, read_document
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,17 +54,18 @@ def load_profiles(directory: Path, names: Iterable[str]) -> list[dict[str, t.Any
     :raises ProfileFileError: when a file is there and is no profile of its node
     """
     profiles = []
-    errors = []
+    errors: list[str] = []
     for name in names:
         path = profile_path(directory, name)
         try:
-            text = read_text(path)
-            profile = unreachable_profile(name) if text is None else json.loads(text)
-        except (OSError, ValueError) as exc:
-            errors.append(f"{path}: cannot be read as JSON ({exc}); remove the file and collect the node again")
+            profile = read_document(path)
+        except InputError as exc:
+            errors += exc.errors
             continue
-        if not isinstance(profile, dict) or profile.get("name") != name:
-            errors.append(f"{path}: is not the profile of {name}; remove the file and collect the node again")
+        if profile is None:
+            profile = unreachable_profile(name)
+        elif profile.get("name") != name:
+            errors.append(f"{path}: is not the profile of {name}; restore it, or collect the node again")
             continue
         profiles.append(profile)
     if errors:

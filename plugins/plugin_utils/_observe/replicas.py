@@ -13,7 +13,12 @@ import dataclasses
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Profile
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
+    ALWAYS_ON,
+    OFF,
+    ON_DEMAND,
+    Profile,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import (
     CURRENT,
     REPLAN,
@@ -22,13 +27,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerp
     Drift,
     find_drift,
     role_fingerprint,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import (
-    ALWAYS_ON,
-    OFF,
-    ON_DEMAND,
-    serving,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
@@ -157,7 +155,7 @@ def judge_models(plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.An
         placed[one["model"]] = placed.get(one["model"], 0) + 1
     missing = {one["model"]: one["missing"] for one in plan.get("unplaced") or () if not one.get("role")}
     known: dict[str, Model] = {model.name: model for model in catalog.models}
-    kinds = {name: serving(model) for name, model in known.items()}
+    kinds = {name: model.serving for name, model in known.items()}
     wanted = {
         name: model.scaling.min
         for name, model in known.items()
@@ -175,7 +173,7 @@ def judge_models(plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.An
     off = {name for name, kind in kinds.items() if kind == OFF and known[name].profiles}
     on_demand |= {one["model"] for one in plan.get("on_demand") or () if one["model"] not in known}
     off |= {name for name in plan.get("off") or () if name not in known}
-    simulated = {model.name for model in catalog.models if is_simulated(model)}
+    simulated = {model.name for model in catalog.models if model.simulated}
     simulated |= {str(one["model"]) for one in replicas if one.get("simulated") and one.get("model")}
     return Models(
         standing=list(standing.values()),

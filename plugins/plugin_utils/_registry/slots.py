@@ -16,8 +16,6 @@ import typing as t
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import engine_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import gpu_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import Names
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import MEET_PORTS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import (
@@ -260,7 +258,7 @@ class _Writer:
     def __init__(self, catalog: Catalog, machines: Machines | Nodes, errors: list[str]) -> None:
         self.machines = machines
         self.errors = errors
-        self.names = Names(catalog)
+        self.models = catalog.by_name()
         self.roles = {role.name: role for role in catalog.roles}
         self.engines = engine_table(catalog.engines.values())
         self.gpus = gpu_table(catalog.gpus)
@@ -378,13 +376,13 @@ class _Writer:
     def _served(self, place: _Place) -> tuple[Model | None, Profile | None]:
         """The model that a slot serves, and the profile by which it does."""
         if place.key.kind == "model":
-            model = self.names.resolve(place.key.owner)
+            model = self.models.get(place.key.owner)
             wanted = place.entry.get("profile")
             profiles = model.profiles if model is not None else ()
             return model, next((one for one in profiles if one.name == wanted), None)
         role = self.roles.get(place.key.owner)
         fixed = _model_of_slot(role, place.key.name)
-        model = self.names.resolve(fixed) if fixed is not None else None
+        model = self.models.get(fixed) if fixed is not None else None
         return model, _profile_for(model, place) if model is not None else None
 
     def _gpus(self, entry: Mapping[str, t.Any], shard: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
@@ -409,12 +407,12 @@ class _Writer:
         if found is None:
             written = plain(model)
             found = {"model": model.name} | {name: written[name] for name in MODEL_FIELDS if name in written}
-            targets = [self.names.resolve(name) for name in model.fallbacks]
+            targets = [self.models.get(name) for name in model.fallbacks]
             if targets:
                 found["fallbacks"] = list(dict.fromkeys(target.name for target in targets if target is not None))
             if model.scaling is not None and model.scaling.idle_timeout is not None:
                 found["idle_timeout"] = model.scaling.idle_timeout
-            if is_simulated(model):
+            if model.simulated:
                 found["simulated"] = True
             self.served[model.name] = found
         return {name: value.copy() if isinstance(value, (list, dict)) else value for name, value in found.items()}

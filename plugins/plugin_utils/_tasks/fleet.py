@@ -14,11 +14,8 @@ from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
-    DocumentError,
-    load_document,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
     ProfileFileError,
@@ -79,11 +76,9 @@ def read_catalog(
 def read_plan(path: Path, errors: list[str], *, required: bool = True) -> dict[str, t.Any] | None:
     """Read the plan of a file. What is wrong is added to the errors, and there is no plan then."""
     try:
-        text = read_text(path)
-        document = None if text is None else load_document(text)
-    except (OSError, ValueError) as exc:
-        told = exc if isinstance(exc, DocumentError) else f"cannot be read ({exc})"
-        errors.append(f"{path}: {told}; make the plan again")
+        document = read_document(path)
+    except InputError as exc:
+        errors += exc.errors
         return None
     if document is None and required:
         errors.append(f"{path}: there is no such file; make the plan first")

@@ -52,7 +52,7 @@ def ask_losses(
 ) -> list[dict[str, t.Any]]:
     """The answers of ``what_if_lost`` for these nodes, or for those in use.
 
-    :raises LookupError: when a node is in no profile
+    :raises InputError: when a node is in no profile
     """
     known = {node["name"] for node in nodes}
     asked = [name for name in nodes_to_ask(plan, len(nodes), limit) if name in known] if lost is None else lost

@@ -13,12 +13,8 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_text, write_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
-    DocumentError,
-    dump_document,
-    load_document,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_document, write_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_option_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
@@ -72,13 +68,13 @@ def make_plan_file(
     fleet = read_fleet(profiles, hosts, catalog)
     nodes, found, errors = fleet.nodes, fleet.catalog, fleet.errors
     previous: dict[str, t.Any] | None = None
-    before = read_text(path)
-    if before is not None and not fresh:
+    if not fresh:
         try:
-            previous = load_document(before)
+            previous = read_document(path)
+        except InputError as exc:
+            errors += exc.errors
+        if previous is not None:
             errors += [f"{path}: {error}" for error in find_option_errors(previous, moves=moves)]
-        except DocumentError as exc:
-            errors.append(f"{path}: {exc}; mend the file, or plan afresh without it")
     if errors:
         raise InputError(fleet.all_errors())
     document = plan(
@@ -106,7 +102,7 @@ def make_plan_file(
 def write_plan_file(change: FileChange) -> None:
     """Put a new plan in place of the last one, which is kept beside it so that somebody can ask what changed.
 
-    :raises OSError: when it cannot be written
+    :raises InputError: when it cannot be written
     """
     if change.before is not None:
         write_text(previous_path(change.path), change.before)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import read_observed
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report.fitting import fitting_by_card
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_input_errors
@@ -29,6 +28,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet imp
     read_plan,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.losses import ask_losses
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence

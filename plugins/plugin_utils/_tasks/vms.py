@@ -14,12 +14,8 @@ from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes, read_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
-    DocumentError,
-    dump_document,
-    load_document,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes, read_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
     find_input_errors,
@@ -110,10 +106,7 @@ def make_vm_files(
 def _read(path: Path, errors: list[str]) -> dict[str, t.Any] | None:
     """The last definitions; None where there are none."""
     try:
-        text = read_text(path)
-        return None if text is None else load_document(text)
-    except (OSError, UnicodeDecodeError) as exc:
-        errors.append(f"{path}: cannot be read ({exc})")
-    except DocumentError as exc:
-        errors.append(f"{path}: {exc}; mend the file, or remove it")
-    return None
+        return read_document(path)
+    except InputError as exc:
+        errors += exc.errors
+        return None

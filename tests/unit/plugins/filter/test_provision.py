@@ -40,7 +40,7 @@ def test_all_errors_of_a_call_at_once() -> None:
             settings={"vmid_first": 0, "colour": "red"},
         )
     text = str(found.value)
-    assert text.startswith("The virtual machines cannot be defined, ")
+    assert text.startswith("The VMs cannot be defined, 6 errors:")
     for part in (
         "plan: version 7",
         "roles: expected",

@@ -35,9 +35,9 @@ def test_slot_documents():
 
 def test_slot_documents_names_all_mistakes():
     catalog = {"models": [{"name": "m"}], "roles": [{"name": "r"}]}
-    with pytest.raises(AnsibleFilterError, match=r"(?s)^The slots cannot be told, 5 errors:.*version 3.*models.*roles"):
+    with pytest.raises(AnsibleFilterError, match=r"(?s)^Cannot build the slots, 5 errors:.*version 3.*models.*roles"):
         FILTERS["slot_documents"]({"version": 3}, catalog, {"vms": "x"})
-    with pytest.raises(AnsibleFilterError, match="catalog: expected the lists"):
+    with pytest.raises(AnsibleFilterError, match="catalog: must be a map of lists"):
         FILTERS["slot_documents"]({}, [1])
     with pytest.raises(AnsibleFilterError, match=r"plan: assignments\[0\] has no role"):
         FILTERS["slot_documents"]({"version": 1, "assignments": [{}]})

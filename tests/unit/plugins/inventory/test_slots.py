@@ -19,7 +19,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.doc_fragments import constructed, inventory_cache
 from ansible.template import Templar
 from ansible_collections.knaster.inventory.plugins.inventory.slots import DOCUMENTATION, InventoryModule
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where, make_outputs
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where, make_texts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
 from slots import HOSTILE, KIND_NAMES, apart, fleet
@@ -48,7 +48,7 @@ def read(tmp_path):
     def call(slots, more="", *, cache=True, name="slots.yml", write=True):
         if write:
             (tmp_path / "slots").mkdir(exist_ok=True)
-            for path, text in make_outputs(slots, Where(slots=tmp_path / "slots")).after.items():
+            for path, text in make_texts(slots, Where(slots=tmp_path / "slots")).texts.items():
                 path.write_text(text)
         source = tmp_path / name
         source.write_text(f"plugin: knaster.inventory.slots\npath: {tmp_path}/slots\n{more}")

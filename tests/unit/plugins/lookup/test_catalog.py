@@ -64,7 +64,7 @@ def test_every_error_at_once(lookup, tmp_path):
 
 TEST_TERMS = [
     ([7], "expected the path of a directory"),
-    (["/nowhere/at/all"], "there is no such directory"),
+    (["/nowhere/at/all"], "no such file or directory"),
 ]
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR, CatalogError
 
 SHIPPED = Path(check.__file__).parents[3] / "catalog"
 LEAST = 200
@@ -260,7 +260,8 @@ def test_every_mistake_is_found(tmp_path: Path, base: str, mutation: Mutation) -
         (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(CatalogError) as caught:
         read_catalog([str(tmp_path)])
-    lines = {problem.line for problem in caught.value.errors if problem.file == str(tmp_path / mutation.file)}
+    places = [problem.place for problem in caught.value.problems if problem.severity == ERROR]
+    lines = {place.line for place in places if place.file == str(tmp_path / mutation.file)}
     if mutation.kind == "missing":
         assert any(mutation.line - 4 <= line <= mutation.line for line in lines if line), str(caught.value)
     elif mutation.kind == "contradiction":

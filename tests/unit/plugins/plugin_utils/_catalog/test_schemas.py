@@ -3,18 +3,30 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""The published schemas say what the checks say, field by field and value by value."""
+"""What is checked is what the published schemas say to everybody else, and the values have the same fields."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
 from pathlib import Path
 
 import jsonschema
 import pytest
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import examine_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
+    Engine,
+    GpuClass,
+    Model,
+    Needs,
+    Profile,
+    Role,
+    Scaling,
+    Slot,
+)
 
 SCHEMAS = Path(check.__file__).parent.parent / "_documents/schemas"
 DOCUMENTS: dict[str, dict[str, t.Any]] = {
@@ -43,20 +55,22 @@ PROFILE = {"name": "p", "gpu_class": "l4"}
 ROLE = {"name": "r", "needs": {"engine": "vllm"}}
 
 # Each record of the language: its section, the fields that the checks read, and a document around a changed record.
-RECORDS: dict[str, tuple[str, t.Any, t.Any]] = {
-    "model": ("models", check.MODEL_FIELDS, lambda change: {**MODEL, **change}),
-    "profile": ("models", check.PROFILE_FIELDS, lambda change: {**MODEL, "profiles": [{**PROFILE, **change}]}),
-    "scaling": ("models", check.SCALING_FIELDS, lambda change: {**MODEL, "scaling": change}),
-    "slo": ("models", check.SLO_FIELDS, lambda change: {**MODEL, "slo": change}),
-    "memory": ("models", check.MEMORY_FIELDS, lambda change: {**MODEL, "memory": change}),
-    "role": ("roles", check.ROLE_FIELDS, lambda change: {**ROLE, **change}),
-    "needs": ("roles", check.NEEDS_FIELDS, lambda change: {**ROLE, "needs": {"engine": "vllm", **change}}),
-    "slot": ("roles", check.SLOT_FIELDS, lambda change: {**ROLE, "slots": [{"name": "s", **change}]}),
-    "vm": ("roles", check.VM_FIELDS, lambda change: {**ROLE, "vm": change}),
-    "gpu": ("gpus", check.GPU_FIELDS, lambda change: {"name": "g", **change}),
-    "engine": ("engines", check.ENGINE_FIELDS, lambda change: {"name": "e", **change}),
-    "window": ("engines", check.WINDOW_FIELDS, lambda change: {"name": "e", "quantizations": {"awq": change}}),
+RECORDS: dict[str, tuple[str, type | None, t.Any]] = {
+    "model": ("models", Model, lambda change: {**MODEL, **change}),
+    "profile": ("models", Profile, lambda change: {**MODEL, "profiles": [{**PROFILE, **change}]}),
+    "scaling": ("models", Scaling, lambda change: {**MODEL, "scaling": change}),
+    "slo": ("models", None, lambda change: {**MODEL, "slo": change}),
+    "memory": ("models", MemoryFacts, lambda change: {**MODEL, "memory": change}),
+    "role": ("roles", Role, lambda change: {**ROLE, **change}),
+    "needs": ("roles", Needs, lambda change: {**ROLE, "needs": {"engine": "vllm", **change}}),
+    "slot": ("roles", Slot, lambda change: {**ROLE, "slots": [{"name": "s", **change}]}),
+    "vm": ("roles", None, lambda change: {**ROLE, "vm": change}),
+    "gpu": ("gpus", GpuClass, lambda change: {"name": "g", **change}),
+    "engine": ("engines", Engine, lambda change: {"name": "e", **change}),
+    "window": ("engines", None, lambda change: {"name": "e", "quantizations": {"awq": change}}),
 }
+# What a value has that nobody writes: only the shipped table says it.
+NOT_WRITTEN = {"gaps"}
 
 
 def schema_of(record: str) -> dict[str, t.Any]:
@@ -98,13 +112,16 @@ def walk(node: t.Any) -> t.Iterator[dict[str, t.Any]]:
 @pytest.mark.parametrize("record", RECORDS)
 def test_same_fields(record: str) -> None:
     properties = schema_of(record)["properties"]
-    assert list(properties) == list(RECORDS[record][1])
+    value = RECORDS[record][1]
+    if value:
+        assert set(properties) == {field.name for field in dataclasses.fields(value)} - NOT_WRITTEN
     assert all(field.get("description") or "anyOf" in field for field in properties.values())
 
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_same_verdict(record: str) -> None:
-    section, fields, around = RECORDS[record]
+    section, _value, around = RECORDS[record]
+    fields = schema_of(record)["properties"]
     validator = jsonschema.Draft202012Validator(DOCUMENTS[section])
     base = {"models": [MODEL]} if section != "models" else {}
     differ = []

@@ -10,8 +10,9 @@ import typing as t
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import (
     WrongValueError,
-    duration,
     read_compute_cap,
+    read_milliseconds,
+    read_seconds,
     read_source,
 )
 
@@ -33,7 +34,7 @@ TEST_DURATIONS: list[tuple[t.Any, int | None]] = [
 
 @pytest.mark.parametrize(("written", "expected"), TEST_DURATIONS)
 def test_durations(written: t.Any, expected: int | None) -> None:
-    assert duration()(written) == expected
+    assert read_seconds(written) == expected
 
 
 TEST_MILLISECONDS: list[tuple[t.Any, int]] = [
@@ -47,7 +48,7 @@ TEST_MILLISECONDS: list[tuple[t.Any, int]] = [
 
 @pytest.mark.parametrize(("written", "expected"), TEST_MILLISECONDS)
 def test_milliseconds(written: t.Any, expected: int) -> None:
-    assert duration(milliseconds=True)(written) == expected
+    assert read_milliseconds(written) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_milliseconds(written: t.Any, expected: int) -> None:
 )
 def test_no_durations(written: t.Any) -> None:
     with pytest.raises(WrongValueError):
-        duration()(written)
+        read_seconds(written)
 
 
 TEST_CAPS: list[tuple[t.Any, tuple[int, int] | None]] = [

@@ -53,7 +53,7 @@ def test_the_larger_the_fleet_the_fewer_are_asked_about():
 def test_a_node_that_is_in_no_profile():
     nodes, catalog, plan = fleet(4)
     assert [one["nodes"] for one in ask_losses(plan, nodes[:3], catalog)] == [["n1"], ["n2"]]
-    with pytest.raises(LookupError, match="n9: no such node in the profiles"):
+    with pytest.raises(InputError, match="n9: no such node in the profiles"):
         ask_losses(plan, nodes, catalog, lost=["n9"])
 
 

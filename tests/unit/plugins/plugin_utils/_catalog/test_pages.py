@@ -10,54 +10,32 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.report import (
-    find_problems,
-    list_problems,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories, read_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Place
 
 ROOT = Path(check.__file__).parents[3]
 RST = ROOT / "docs" / "docsite" / "rst"
 
 
-def test_lists_of_sections() -> None:
-    catalog = {"models": [{"name": "a"}], "rolls": [], "sources": {}, "warnings": []}
-    assert list_problems(catalog) == [
-        "rolls: a catalog has no list rolls; did you mean roles?",
-        "models[0].kind (model a): a model needs kind; one of llm, embedding, reranker",
-        "models[0].engines (model a): a model without profiles needs engines; such as engines: [vllm]",
-    ]
-
-
-def test_warnings_where_they_are_wanted() -> None:
-    catalog = {"models": [{"name": "a", "kind": "llm", "engines": ["vllm"], "license": "cc-by-nc-4.0"}]}
-    assert list_problems(catalog) == []
-    assert len(list_problems(catalog, warnings=True)) == 1
-
-
 def test_directories(tmp_path: Path) -> None:
     (tmp_path / "roles.yaml").write_text("roles:\n  - {name: r}\n")
-    (problem,) = find_problems([str(tmp_path)])
-    assert problem.as_dict() == {
-        "severity": "error",
-        "code": "missing",
-        "file": f"{tmp_path}/roles.yaml",
-        "line": 2,
-        "column": 5,
-        "path": "roles[0].needs",
-        "entry": "role r",
-        "message": "a role needs needs",
-        "remedy": "such as needs: {engine: vllm, min_vram_gb: 20}",
-        "text": str(problem),
-    }
+    (problem,) = examine_directories([str(tmp_path)]).problems
+    assert (problem.severity, problem.code, problem.path, problem.entry) == (
+        "error",
+        "missing",
+        "roles[0].needs",
+        "role r",
+    )
+    assert problem.place == Place(file=f"{tmp_path}/roles.yaml", line=2, column=5)
+    assert (problem.message, problem.remedy) == ("is required", "such as needs: {engine: vllm, min_vram_gb: 20}")
 
 
 def test_a_pin_is_found_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "roles.yaml").write_text(
         "roles:\n  - name: r\n    needs:\n      engine: vllm\n      node: n1\n      node_selector:\n        zone: a\n"
     )
-    (problem,) = find_problems([str(tmp_path)], nodes=[{"name": "n1", "labels": {"zone": "b"}}])
-    assert (problem.line, problem.column) == (7, 15)
+    (problem,) = examine_directories([str(tmp_path)], nodes=[{"name": "n1", "labels": {"zone": "b"}}]).problems
+    assert (problem.place.line, problem.place.column) == (7, 15)
 
 
 def test_the_reference_is_what_the_schemas_say() -> None:

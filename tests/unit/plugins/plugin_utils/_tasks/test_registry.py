@@ -16,8 +16,8 @@ import pytest
 import yaml
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
-    Where,
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import (
     load_slots,
     make_outputs,
     read_slots,
@@ -71,9 +71,8 @@ def given(tmp_path):
 
 
 def write(made):
-    for path in made.changed:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(made.after[path], encoding="utf-8")
+    for change in made.written:
+        change.write()
 
 
 def test_slots_from_files(given, tmp_path):
@@ -115,8 +114,8 @@ def test_a_plan_that_is_not_there_or_no_yaml(given, tmp_path):
 
 def test_names_never_leave_the_directories_and_all_files_parse(where, tmp_path):
     made = make_outputs(fleet(NAMES), where)
-    assert len(made.after) > 3 * len(NAMES)
-    for path, text in made.after.items():
+    assert len(made.wanted.texts) > 3 * len(NAMES)
+    for path, text in made.wanted.texts.items():
         assert ".." not in path.parts
         assert path.resolve().is_relative_to(tmp_path)
         assert all(len(part.encode()) <= 255 for part in path.parts)
@@ -126,7 +125,7 @@ def test_names_never_leave_the_directories_and_all_files_parse(where, tmp_path):
         if path.suffix == ".json":
             json.loads(text)
     write(made)
-    assert {one["slot"] for one in load_slots(where.slots)} == {one["slot"] for one in made.slots}
+    assert {one["slot"] for one in load_slots(where.slots)} == {one["slot"] for one in made.wanted.slots}
     assert {Path(folder) for folder, _dirs, _files in os.walk(tmp_path)} >= {where.slots, where.gateway}
     assert len(list(tmp_path.iterdir())) == 4
 
@@ -135,15 +134,15 @@ def test_what_is_read_again_is_what_was_written(where):
     made = make_outputs(fleet(NAMES), where)
     write(made)
     again = sorted(load_slots(where.slots), key=lambda slot: slot["slot"])
-    assert again == sorted(made.slots, key=lambda slot: slot["slot"])
+    assert again == sorted(made.wanted.slots, key=lambda slot: slot["slot"])
 
 
 def test_unchanged_files_are_not_named(where):
     write(make_outputs(fleet(KIND_NAMES), where))
     slots = fleet(KIND_NAMES)
-    assert make_outputs(slots, where).changed == []
+    assert make_outputs(slots, where).written == []
     slots[0]["node"] = "elsewhere"
-    changed = make_outputs(slots, where).changed
+    changed = [change.path for change in make_outputs(slots, where).written]
     assert where.slots / f"{slots[0]['slot']}.yaml" in changed
     assert len(changed) < 5
 
@@ -158,10 +157,10 @@ def test_only_our_own_files_go(where):
     (gone / "README").write_text("hands off\n")
     (where.engines / "start.sh").write_text((gone / "start.sh").read_text())
     kept = make_outputs(slots[1:], where)
-    assert kept.removed == {}
+    assert kept.removed == []
     made = make_outputs(slots[1:], where, prune=True)
-    assert where.slots / f"{slots[0]['slot']}.yaml" in made.removed
-    assert {path.name for path in made.removed if path.parent == gone} == {
+    assert where.slots / f"{slots[0]['slot']}.yaml" in [change.path for change in made.removed]
+    assert {change.path.name for change in made.removed if change.path.parent == gone} == {
         "start.sh",
         "engine.env",
         "compose.yaml",
@@ -179,14 +178,14 @@ def test_a_strangers_file_is_not_overwritten(where):
         make_outputs(slots, where)
     assert len(caught.value.errors) == 2
     assert "is there and is not ours; move it" in caught.value.errors[0]
-    assert "is in the way" in caught.value.errors[1]
+    assert "cannot be read: is a directory; put a file of this name in its place" in caught.value.errors[1]
 
 
 def test_a_file_that_was_written_anew_by_hand_is_still_ours(where):
     slots = fleet(KIND_NAMES)[:1]
     where.slots.mkdir()
     (where.slots / f"{slots[0]['slot']}.yaml").write_text("version: 1\nmanaged_by: knaster.inventory\n")
-    assert len(make_outputs(slots, where).changed) > 1
+    assert len(make_outputs(slots, where).written) > 1
 
 
 def test_documents_are_held_against_the_schema(where):
@@ -197,9 +196,10 @@ def test_documents_are_held_against_the_schema(where):
     with pytest.raises(InputError) as caught:
         make_outputs([*slots, "x"], where, images={"vllm": 3}, api_key_env="a b")
     told = str(caught.value)
-    assert 'slots[0]: slot: "../../etc/x" does not match' in told
-    assert "slots[1]: gpus[0].index: -1 is out of range" in told
-    assert 'slots[1]: "surprise" is not known here' in told
+    assert "slots[0]: slot: must match " in told
+    assert 'not "../../etc/x"' in told
+    assert "slots[1]: gpus[0].index: must be at least 0, not -1" in told
+    assert 'slots[1]: surprise: unknown key "surprise"; did you mean ' in told
     assert f"slots[2]: the slot {slots[1]['slot']} stands twice" in told
     assert "slots[3]: expected a document" in told
     assert "images: vllm: expected the name of an image" in told
@@ -210,7 +210,7 @@ def test_documents_are_held_against_the_schema(where):
 
 def test_the_mark_comes_first_whatever_the_order_of_keys(where):
     slot = dict(reversed(fleet(KIND_NAMES)[0].items()))
-    (text,) = [text for path, text in make_outputs([slot], where).after.items() if path.parent == where.slots]
+    (text,) = [text for path, text in make_outputs([slot], where).wanted.texts.items() if path.parent == where.slots]
     assert text.startswith('---\nversion: 1\nmanaged_by: "knaster.inventory"\n')
 
 
