@@ -9,7 +9,6 @@ import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_of_lists
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
-    collecting,
     plain_values,
     refusing,
     stop_at,

@@ -15,7 +15,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
     stop_at,
     to_plain,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
     find_input_errors,
@@ -50,7 +49,7 @@ def vm_definitions(
     options = Settings()
     with collecting(errors):
         options = read_settings(given.pop("settings"))
-    stop_at([*errors, *find_plan_errors(given["plan"], "plan"), *find_input_errors(given)])
+    stop_at([*errors, *find_input_errors(given)])
     made = make_definitions(
         given["plan"] or {},
         given["roles"] or [],

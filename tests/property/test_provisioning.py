@@ -24,7 +24,7 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

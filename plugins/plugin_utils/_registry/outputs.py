@@ -87,10 +87,11 @@ def make_texts(
 ) -> Texts:
     """Return what is to be on disk for these slots.
 
+    :param slots: documents that are right, see C(find_document_errors)
     :raises InputError: with everything that is wrong
     """
     images = images or {}
-    errors = [*find_document_errors(slots), *find_option_errors(images, api_key_env)]
+    errors = find_option_errors(images, api_key_env)
     if errors:
         raise InputError(errors)
     slots = [clean_document(slot) for slot in slots]
