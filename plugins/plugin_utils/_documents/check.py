@@ -24,6 +24,7 @@ except ImportError:
     jsonschema = None  # type: ignore[assignment]
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import find_lines
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.secrets import has_secret_option, is_secret_name
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     nearest,
@@ -65,7 +66,11 @@ _COUNTS: Mapping[str, tuple[str, tuple[str, str]]] = {
     "minProperties": ("at least", ("key", "keys")),
     "maxProperties": ("at most", ("key", "keys")),
 }
+# Single values that were right, by the schema that they were held against, which is never freed.
+_RIGHT: set[tuple[int, type, t.Any]] = set()
+_MOST_RIGHT = 500_000
 # Text that would be no text without its quotes.
+_NOT_TEXT = frozenset(("integer", "number", "boolean", "null"))
 _LITERAL = re.compile(r"-?\d+(\.\d+)?|true|false|null")
 
 
@@ -90,13 +95,16 @@ def find_violations(document: t.Any, kind: str) -> list[Violation]:
     return sorted(found, key=lambda one: ([(isinstance(key, str), key) for key in one.path], one.message))
 
 
-def check(document: t.Any, kind: str, where: str) -> list[str]:
+def check(document: t.Any, kind: str, where: str, text: str | None = None) -> list[str]:
     """Return one text with place and remedy for each difference of a document from its schema.
 
     :param where: what is in front of each text: a file, or the name of an option
+    :param text: what the document was read from, to name the lines
     """
     found = find_violations(document, kind)
-    texts = [f"{where}: {one}" for one in found[:_TOLD]]
+    told = found[:_TOLD]
+    lines = [None] * len(told) if text is None else find_lines(text, [one.path for one in told])
+    texts = [f"{where}{'' if line is None else f':{line}'}: {one}" for line, one in zip(lines, told, strict=True)]
     return texts + ([f"{where}: and {plural(len(found) - _TOLD, 'more mistake')}"] if len(found) > _TOLD else [])
 
 
@@ -121,7 +129,8 @@ def _validator(kind: str) -> t.Any:
     schema = json.loads(schema_text(kind))
     base = jsonschema.validators.validator_for(schema)
     types = base.TYPE_CHECKER.redefine_many({"integer": _is_whole, "number": _is_number})
-    return jsonschema.validators.extend(base, {"pattern": _find_pattern_error}, type_checker=types)(schema)
+    own = {"pattern": _find_pattern_error, "properties": _find_property_errors, "items": _find_item_errors}
+    return jsonschema.validators.extend(base, own, type_checker=types)(schema)
 
 
 def _is_whole(_checker: t.Any, value: t.Any) -> bool:
@@ -131,6 +140,35 @@ def _is_whole(_checker: t.Any, value: t.Any) -> bool:
 
 def _is_number(_checker: t.Any, value: t.Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _find_property_errors(validator: t.Any, below: t.Any, value: t.Any, _schema: t.Any) -> Iterator[t.Any]:
+    if isinstance(value, dict):
+        for key, schema in below.items():
+            if key in value and not _is_known_right(validator, schema, value[key]):
+                yield from validator.descend(value[key], schema, path=key, schema_path=key)
+
+
+def _find_item_errors(validator: t.Any, schema: t.Any, value: t.Any, _schema: t.Any) -> Iterator[t.Any]:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            if not _is_known_right(validator, schema, item):
+                yield from validator.descend(item, schema, path=index)
+
+
+def _is_known_right(validator: t.Any, schema: t.Any, value: t.Any) -> bool:
+    """Return whether a single value is right: most of a document is such values, and most of them repeat."""
+    if isinstance(value, (dict, list)):
+        return False
+    # 1 and true are equal and not the same.
+    key = (id(schema), type(value), value)
+    if key not in _RIGHT:
+        if not validator.evolve(schema=schema).is_valid(value):
+            return False
+        if len(_RIGHT) >= _MOST_RIGHT:
+            _RIGHT.clear()
+        _RIGHT.add(key)
+    return True
 
 
 def _find_pattern_error(_validator: t.Any, pattern: str, value: t.Any, _schema: t.Any) -> Iterator[t.Any]:
@@ -197,8 +235,7 @@ def _rule(error: t.Any) -> str:
     """Return what the schema asks for at a place: ``must be a whole number``."""
     keyword, rule, schema = error.validator, error.validator_value, error.schema
     if keyword == "type":
-        kinds = [rule] if isinstance(rule, str) else rule
-        return f"must be {' or '.join(_TYPES[kind] for kind in kinds)}"
+        return f"must be {' or '.join(_TYPES[kind] for kind in _kinds(rule))}"
     if keyword == "enum":
         return f"must be one of {', '.join('null' if one is None else str(one) for one in rule)}"
     if keyword == "const":
@@ -219,13 +256,22 @@ def _rule(error: t.Any) -> str:
     return f"must satisfy {keyword} of the schema"
 
 
+def _kinds(rule: str | list[str]) -> list[str]:
+    return [rule] if isinstance(rule, str) else rule
+
+
 def _remedy(error: t.Any) -> str:
     """Return what to do about it where the value tells, or nothing."""
     value, rule = error.instance, error.validator_value
     if error.validator == "enum" and isinstance(value, str):
         meant = nearest(value, [one for one in rule if isinstance(one, str)])
         return f"; did you mean {meant}?" if meant else ""
-    if error.validator == "type" and isinstance(value, str) and "string" not in rule and _LITERAL.fullmatch(value):
+    if (
+        error.validator == "type"
+        and isinstance(value, str)
+        and _NOT_TEXT.intersection(_kinds(rule))
+        and _LITERAL.fullmatch(value)
+    ):
         return "; write it without quotes"
     if error.validator == "type" and isinstance(value, (int, float)) and "string" in rule:
         return "; write it in quotes"

@@ -51,7 +51,7 @@ TEST_SENTENCES = [
     ({"memory_fraction": float("nan")}, "memory_fraction: must be a number, not nan"),
     ({"role": "a", "replica_of": "b"}, "must have only one of the keys role, replica_of"),
     ({"vm": {"name": "a"}, "bare_metal": True}, "must have only one of the keys vm, bare_metal"),
-    ({"slot": "a.0.b\n"}, 'slot: must match ^[a-z0-9][a-z0-9._-]*$, not "a.0.b\\n"'),
+    ({"slot": "a.0.b\n"}, 'slot: must match ^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$, such as "chat.0.main", not "a.0.b\\n"'),
 ]
 
 
@@ -93,7 +93,7 @@ def test_a_secret_is_not_told():
     profile = {"name": "p", "args": ["--api-key sk-1234"], "env": {"HF_TOKEN": ["hf_1234"], "A": ["b"]}}
     text = "\n".join(check({"models": [{"name": "a", "profiles": [profile]}]}, "models", "x"))
     assert "1234" not in text
-    assert "env.HF_TOKEN: must be text or a number\n" in text
+    assert text.endswith("env.HF_TOKEN: must be text or a number")
     assert "env.A: must be text or a number, not a list\n" in text
 
 
@@ -113,9 +113,8 @@ def test_a_path_reads_as_people_write_it():
 
 def test_a_missing_library_is_one_clear_error(monkeypatch):
     monkeypatch.setattr(check_module, "jsonschema", None)
-    check_module._validator.cache_clear()
     with pytest.raises(InputError, match="install the Python package jsonschema"):
-        check({}, "slot", "x")
+        check_module._validator.__wrapped__("slot")
 
 
 def _paths(schema, path=()):

@@ -94,7 +94,7 @@ def test_what_is_no_file_is_told(tmp_path):
         return caught.value.errors[0].removeprefix(f"{path}: ")
 
     (tmp_path / "directory").mkdir()
-    assert said(tmp_path / "directory") == "is not a regular file; put a file of this name in its place"
+    assert said(tmp_path / "directory") == "cannot be read: is a directory; put a file of this name in its place"
     (tmp_path / "link").symlink_to("nowhere")
     assert said(tmp_path / "link") == "is a link that leads nowhere; point the link at a real file"
     (tmp_path / "loop").symlink_to("loop")
@@ -174,5 +174,5 @@ def test_only_files_that_hold_something_else_change(tmp_path):
     binary.write_bytes(b"\xff")
     changes = find_changes(dict.fromkeys((same, other, binary, absent), "x"))
     assert changes == [FileChange(other, "y", "x"), FileChange(binary, "\\xff", "x"), FileChange(absent, None, "x")]
-    with pytest.raises(InputError, match="is not a regular file"):
+    with pytest.raises(InputError, match="cannot be read: is a directory"):
         find_changes({tmp_path: "x"})
