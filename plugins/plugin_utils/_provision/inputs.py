@@ -17,20 +17,11 @@ if t.TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def previous_vms(previous: t.Any) -> list[dict[str, t.Any]]:
-    """Return the last definitions, from the document of the file or from a list of them."""
-    return list((previous.get("vms") if isinstance(previous, dict) else previous) or [])
-
-
 def find_input_errors(given: Mapping[str, t.Any]) -> list[str]:
-    """Return one text for each thing that makes C(plan), C(previous), C(roles), C(nodes), C(taken) or C(mappings) unusable.
+    """Return one text for each thing that makes C(plan), C(roles), C(nodes), C(taken) or C(mappings) unusable.
 
     What a role says of its VMs is left to who reads it.
     """
     lists = {name: given[name] for name in ("roles", "nodes", "taken", "mappings") if given[name] is not None}
     errors = [str(one) for one in find_violations(lists, "provision") if one.path[2:3] != ("vm",)]
-    previous = given["previous"]
-    if previous:
-        document = {"version": 1, "managed_by": "knaster.inventory", "vms": previous}
-        errors += check(previous if isinstance(previous, dict) else document, "vm", "previous")
     return errors + (check(given["plan"], "plan", "plan") if given["plan"] else [])

@@ -34,7 +34,7 @@ if t.TYPE_CHECKING:
 RAY_PORT = 6379
 SGLANG_PORT = 20000
 RPC_PORT = 50052
-MEET_PORTS: Mapping[str, int] = {"vllm": RAY_PORT, "sglang": SGLANG_PORT, "llamacpp": RPC_PORT}
+RENDEZVOUS_PORTS: Mapping[str, int] = {"vllm": RAY_PORT, "sglang": SGLANG_PORT, "llamacpp": RPC_PORT}
 
 # text-embeddings-inference takes so many tokens at once unless it is told otherwise.
 _TEI_TOKENS = 16384
@@ -151,8 +151,8 @@ def _port(slot: Mapping[str, t.Any]) -> int:
     return int(str(slot["endpoint"]).rpartition(":")[2])
 
 
-def _meet_port(slot: Mapping[str, t.Any]) -> int:
-    return int(slot.get("meet_port") or MEET_PORTS[str(slot["engine"])])
+def _rendezvous_port(slot: Mapping[str, t.Any]) -> int:
+    return int(slot.get("rendezvous_port") or RENDEZVOUS_PORTS[str(slot["engine"])])
 
 
 def _bind(slot: Mapping[str, t.Any]) -> str:
@@ -202,7 +202,7 @@ def _vllm(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[l
         return [[*line.words, *args]]
     line.add("--distributed-executor-backend", "ray")
     # The parts of the replica meet at the head; the engine waits there until all of them are in.
-    port = _meet_port(slot)
+    port = _rendezvous_port(slot)
     # On a node others may have a Ray of their own, so that the engine is told which one is meant.
     run = f'exec env "RAY_ADDRESS={hosts[0]}:{port}" "$@"' if slot.get("bare_metal") else 'exec "$@"'
     head: list[Word] = ["/bin/sh", "-c", f"ray start --head --port={port} && {run}", "sh", *line.words, *args]
@@ -241,7 +241,7 @@ def _sglang(slot: Mapping[str, t.Any], args: Sequence[str], keys: bool) -> list[
         return [[*line.words, *args]]
     meet: list[Word] = [
         "--dist-init-addr",
-        f"{hosts[0]}:{_meet_port(slot)}",
+        f"{hosts[0]}:{_rendezvous_port(slot)}",
         "--nnodes",
         str(len(hosts)),
         "--node-rank",
@@ -278,8 +278,8 @@ def _llamacpp(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> li
     hosts = _heads(slot)
     if not hosts:
         return [[*line.words, *args]]
-    line.add("--rpc", ",".join(f"{host}:{_meet_port(slot)}" for host in hosts[1:]))
-    worker: list[Word] = ["rpc-server", "--host", _bind(slot), "--port", str(_meet_port(slot))]
+    line.add("--rpc", ",".join(f"{host}:{_rendezvous_port(slot)}" for host in hosts[1:]))
+    worker: list[Word] = ["rpc-server", "--host", _bind(slot), "--port", str(_rendezvous_port(slot))]
     return [[*line.words, *args], *(list(worker) for _host in hosts[1:])]
 
 

@@ -78,8 +78,8 @@ def test_the_table_reads_what_was_registered() -> None:
     assert TABLE(hostvars, "made") == ""
 
 
-def test_the_table_has_a_machine_that_failed() -> None:
+def test_the_table_has_a_vm_that_failed() -> None:
     item = {"vm": {"vmid": 9101, "name": "chat-0"}}
     failed = {"item": item, "failed": True, "msg": "no space left", "exception": object()}
     lines = TABLE({"n1": {"made": {"results": [failed]}}}, "made", hosts=["n1"]).splitlines()
-    assert lines[1:] == ["n1    chat-0   9101    -  failed", "chat-0: no space left"]
+    assert lines[1:] == ["n1    chat-0  9101    -  failed", "chat-0: no space left"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision import definitions
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
