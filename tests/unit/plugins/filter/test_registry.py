@@ -75,7 +75,7 @@ def test_what_is_made_of_slots(name):
 
 
 def test_options_are_checked():
-    with pytest.raises(AnsibleFilterError, match="format: 'x' is none of litellm, llama-swap"):
+    with pytest.raises(AnsibleFilterError, match='format: must be one of litellm, llama-swap, not "x"'):
         FILTERS["gateway_config"]([], "x")
     with pytest.raises(AnsibleFilterError, match="api_key_env"):
         FILTERS["gateway_config"]([], api_key_env="a-b")

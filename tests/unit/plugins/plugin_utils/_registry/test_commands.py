@@ -210,7 +210,7 @@ def test_llamacpp_over_several_nodes_asks_the_others():
     ("more", "reason"),
     [
         ({"engine": "sim"}, "it is not known how sim is started"),
-        ({"model": None}, "no model is settled for it"),
+        ({"model": None}, "no model is set for it"),
         ({"source": None}, "the catalog has no source for its model"),
         ({"endpoint": None}, "its port is not known"),
         ({"engine": "llamacpp", "source": "a/b@main"}, "llama.cpp cannot load a revision of a hub id; name a file"),
