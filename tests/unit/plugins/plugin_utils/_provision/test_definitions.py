@@ -162,6 +162,13 @@ def test_the_functions_beside_a_card_go_along() -> None:
     assert by_name(made())["chat-1"]["mappings"][0]["path"] == "0000:01:00"
 
 
+def test_a_gpu_that_is_not_the_first_function_goes_alone() -> None:
+    peers = {"iommu_peers": [{"address": "0000:01:00.0", "class": "0x030000"}]}
+    nodes = [node("pve-ada", card(0, "0000:01:00.1", pci=peers))]
+    plan_document = {"assignments": [seat("chat", 1, "pve-ada", 0, "0000:01:00.1")]}
+    assert made(plan_document, nodes=nodes).vms[0]["mappings"][0]["path"] == "0000:01:00.1"
+
+
 def test_a_function_of_the_slot_in_another_group_stays_with_the_node() -> None:
     nodes = [
         node(
@@ -355,6 +362,45 @@ def test_everything_that_is_wrong_at_once() -> None:
     assert "would both be the VM a-b-0: rename the role or the model" in text
     assert "settings.addresses.nobody-0: the plan has no VM of this name" in text
     assert len(found.errors) == 8
+
+
+def test_memory_from_256_mib_on() -> None:
+    def found(memory):
+        return made({"assignments": [seat("gateway", 0, "pve-cpu", memory_mib=memory)]})
+
+    assert found(256).vms[0]["config"]["memory"] == 256
+    assert found(255).errors == ("gateway-0 (gateway/0): has no memory in the plan; give its node more memory",)
+
+
+def test_what_a_role_says_of_its_vms_has_limits_on_both_sides() -> None:
+    def errors(**vm):
+        return list(made({"assignments": [seat("gateway", 0, "pve-cpu")]}, [{"name": "gateway", "vm": vm}]).errors)
+
+    for right in ({"vlan": 1}, {"vlan": 4094}, {"cores": 0}, {"cores": 8192}, {"template": 100}, {"disk_gb": 0}):
+        assert errors(**right) == []
+    for wrong, text in (
+        ({"vlan": 0}, "role gateway: vm.vlan: must be from 1 to 4094, not 0"),
+        ({"vlan": 4095}, "role gateway: vm.vlan: must be from 1 to 4094, not 4095"),
+        ({"cores": -1}, "role gateway: vm.cores: must be from 0 to 8192, not -1"),
+        ({"cores": 8193}, "role gateway: vm.cores: must be from 0 to 8192, not 8193"),
+        ({"template": 99}, "role gateway: vm.template: must be from 100 to 999999999, not 99"),
+    ):
+        assert errors(**wrong) == [text]
+
+
+def test_a_role_may_say_that_its_vms_are_not_started() -> None:
+    roles = [{"name": "gateway", "vm": {"start": False}}]
+    assert made({"assignments": [seat("gateway", 0, "pve-cpu")]}, roles).vms[0]["start"] is False
+
+
+def test_sixteen_gpus_are_not_too_many() -> None:
+    addresses = [f"0000:{at + 1:02x}:00.0" for at in range(16)]
+    nodes = [node("n", *(card(at, address, pci={"iommu_group": at}) for at, address in enumerate(addresses)))]
+    gpus = [{"pci_address": address} for address in addresses]
+    found = made(
+        {"replicas": [replica("m", 0, {"node": "n", "gpu_indices": list(range(16)), "gpus": gpus})]}, nodes=nodes
+    )
+    assert (found.errors, len(found.vms[0]["mappings"])) == ((), 16)
 
 
 def test_seventeen_cards_are_too_many() -> None:

@@ -460,6 +460,47 @@ def moving(case):
     case.card["holders"] = [holder(9102, "code-0", ours=True, mapping=ENTRY["id"])]
 
 
+@pytest.mark.parametrize("status", ["running", "stopped"])
+def test_only_a_running_vm_needs_leave_to_be_stopped(case, status) -> None:
+    """A VM that stands still is re-created elsewhere, or removed, without provision_allow_stop."""
+    needed = [(ERROR, "needs_stop")] if status == "running" else []
+    case.cluster["vms"].append(ours(9101, "chat-0", node="n2", status=status))
+    found = [one for one in case.codes(recreate=True) if one[1] in ("needs_stop", "recreated")]
+    assert found == (needed or [(INFO, "recreated")])
+    assert (INFO, "recreated") in case.codes(recreate=True, stop=True)
+    case.cluster["vms"] = [ours(9101, "chat-0"), ours(9300, "old-0", status=status)]
+    found = [one for one in case.codes(prune=True) if one[1] in ("needs_stop", "orphan")]
+    assert found == (needed or [(INFO, "orphan")])
+    assert (INFO, "orphan") in case.codes(prune=True, stop=True)
+
+
+@pytest.mark.parametrize(("cores", "codes"), [(32, []), (33, [(ERROR, "cores")])])
+def test_as_many_cores_as_the_node_has_threads(case, cores, codes) -> None:
+    case.config["cores"] = cores
+    assert [one for one in case.codes() if one[0] == ERROR] == codes
+
+
+@pytest.mark.parametrize(
+    ("free", "codes"), [(64.0, []), (63.9, [(ERROR, "storage_full")])], ids=["just enough", "a little less"]
+)
+def test_new_disks_may_fill_a_storage(case, free, codes) -> None:
+    case.cluster["storages"][0] |= {"type": "dir", "free_gib": free}
+    assert [one for one in case.codes() if one[1] == "storage_full"] == codes
+
+
+def test_memory_of_a_node_is_enough_warned_of_or_too_little(case) -> None:
+    total = case.cluster["nodes"][0]["memory_mib"]
+    used = sum(one["memory_mib"] for one in case.cluster["vms"] if one["status"] == "running")
+    for memory, codes in (
+        (total - used - 2048, []),
+        (total - used - 2047, [(WARNING, "memory")]),
+        (total - used, [(WARNING, "memory")]),
+        (total - used + 1, [(ERROR, "memory")]),
+    ):
+        case.config["memory"] = memory
+        assert [one for one in case.codes() if one[1] == "memory"] == codes
+
+
 def test_a_running_machine_is_stopped_only_when_allowed(case) -> None:
     moving(case)
     assert (ERROR, "needs_stop") in case.codes()
