@@ -9,11 +9,8 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
-    profile_from_outputs,
-    read_outputs,
-)
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import GatherError
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import GatherError, read_outputs
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import unreachable_profile
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.table import format_fleet

@@ -7,15 +7,15 @@
 
 # ruff: noqa: RUF001
 
-"""The output of ``lscpu``, as text or with ``-J``."""
+"""The output of ``lscpu``, as text or with ``-J``, as lscpu(1) of util-linux 2.23 to 2.41 prints it in any language."""
 
 from __future__ import annotations
 
 import json
 import re
 import typing as t
-from dataclasses import dataclass
 
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.cpuinfo import Cpu
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 _INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -76,55 +76,28 @@ _LABELS: t.Dict[str, t.Tuple[str, ...]] = {
         "nazwa modelu", "nom de modèle", "nombre del modelo", "nome do modelo", "název modelu", "tên mô hình",
         "имя модели", "назва моделі", "モデル名", "型号名称",
     ),
-    "architecture": ("architecture", "architektur", "arquitectura", "architettura", "arquitetura"),
 }  # fmt: skip
 _KEY_OF_LABEL = {label: key for key, labels in _LABELS.items() for label in labels}
 
 
-@dataclass(frozen=True)
-class LsCpu:
-    """The processors of a machine; ``None`` where the text does not say.
+def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> Cpu:
+    """Return the processors, with their name where all of them are of one kind.
 
-    ``threads`` are the logical CPUs that are online and ``cpus_present`` those that could be. ``models`` has the name
-    of every kind of core, and ``model`` the name where there is one kind only.
-    """
-
-    model: t.Optional[str]
-    sockets: t.Optional[int]
-    cores: t.Optional[int]
-    threads: int
-    cpus_present: t.Optional[int] = None
-    models: t.Tuple[str, ...] = ()
-    architecture: t.Optional[str] = None
-
-
-def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> LsCpu:
-    """Read the processors; output without a number of CPUs is ``ParseError``.
-
-    Its ``code`` is ``command_not_found``, ``command_failed`` or ``no_cpus``.
+    :raises ParseError: ``command_not_found``, ``command_failed``, ``not_json`` or ``no_cpus`` where there is no number
     """
     text = stdout.replace("\ufeff", "").replace("\r", "")
     values = _collect(_json_fields(text) if text.lstrip().startswith("{") else _text_fields(text))
-    present = _integer(values.get("cpus"))
     online = _count_list(values.get("online")) or _count_mask(values.get("online_mask"))
-    threads = online or present
+    threads = online or _integer(values.get("cpus"))
     if not threads:
         raise _no_cpus(text, stderr, rc)
     sockets, cores = _topology(values)
     if sockets is None and cores is None and threads == 1:
-        sockets, cores = 1, 1
+        cores = 1
     if cores is not None and not _is_credible(cores, threads, values):
         cores = None
-    models = tuple(dict.fromkeys(name for name in values.get("model", ()) if name not in ("-", "", "unknown")))
-    return LsCpu(
-        model=models[0] if len(models) == 1 else None,
-        sockets=sockets,
-        cores=cores,
-        threads=threads,
-        cpus_present=present,
-        models=models,
-        architecture=next(iter(values.get("architecture", ())), None),
-    )
+    models = {name for name in values.get("model", ()) if name not in ("-", "", "unknown")}
+    return Cpu(models.pop() if len(models) == 1 else None, cores, threads)
 
 
 _Values = t.Dict[str, t.List[str]]
@@ -165,7 +138,7 @@ def _json_fields(text: str) -> t.List[t.Tuple[str, str]]:
 
 
 def _topology(values: _Values) -> t.Tuple[t.Optional[int], t.Optional[int]]:
-    """Give the number of sockets and of cores.
+    """Return the number of sockets and of cores.
 
     Every kind of core has its own "cores per socket", and all kinds sit in the same sockets.
     """
@@ -209,7 +182,7 @@ def _sockets_of_drawers(values: _Values) -> t.Optional[int]:
 
 
 def _is_credible(cores: int, threads: int, values: _Values) -> bool:
-    """Tell whether the product of the levels can be the number of cores that are online.
+    """Return whether the product of the levels can be the number of cores that are online.
 
     With some CPUs offline the levels describe a machine that is not quite there: cores then exceed the threads, or
     one thread on each core makes less than there are.
@@ -230,12 +203,12 @@ def _no_cpus(text: str, stderr: str, rc: t.Optional[int]) -> ParseError:
 
 
 def _integer(values: t.Optional[t.Sequence[str]]) -> t.Optional[int]:
-    """Read the first value where it is a number at all ("-" stands for one that the tool does not know)."""
+    """Return the first value where it is a number at all ("-" stands for one that the tool does not know)."""
     return int(values[0]) if values and _INTEGER.fullmatch(values[0]) else None
 
 
 def _count_list(values: t.Optional[t.Sequence[str]]) -> int:
-    """Count a list such as ``0-3,8,10-14:2``; 0 where it is none."""
+    """Return how many a list such as ``0-3,8,10-14:2`` names; 0 for other text."""
     total = 0
     for item in values[0].split(",") if values else ():
         match = _RANGE.fullmatch(item.strip())
@@ -251,7 +224,7 @@ def _count_list(values: t.Optional[t.Sequence[str]]) -> int:
 
 
 def _count_mask(values: t.Optional[t.Sequence[str]]) -> int:
-    """Count the bits of a mask such as ``0xff`` or ``ff,ffffffff``; 0 where it is none."""
+    """Return how many bits a mask such as ``0xff`` or ``ff,ffffffff`` has set; 0 for other text."""
     text = values[0].replace(",", "") if values else ""
     text = text[2:] if text.startswith("0x") else text
     return bin(int(text, 16)).count("1") if re.fullmatch(r"[0-9a-f]{1,5000}", text) else 0

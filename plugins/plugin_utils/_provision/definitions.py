@@ -14,16 +14,15 @@ import typing as t
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import parse_id
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
     DefinitionError,
     definition,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import digest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
-    Address,
     mapping_id,
     parse_address,
-    pci_id,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
     DEFAULT_BRIDGE,
@@ -37,6 +36,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
 
 MAX_CARDS = 16
 LEAST_MIB = 256
@@ -166,7 +167,7 @@ class _Maker:
         for (cluster, node, name), paths in sorted(entries.items()):
             address = parse_address(paths[0])
             if len(paths) == 1 and address is not None:
-                self.names.setdefault((cluster, node, address.path), []).append(name)
+                self.names.setdefault((cluster, node, address.slot.text), []).append(name)
 
     # Who is in which machine
 
@@ -332,7 +333,7 @@ class _Maker:
             )
             return None
         entry: Entry = {"path": _path(address, pci.get("iommu_peers") or [])}
-        identity = pci_id(pci.get("id"))
+        identity = parse_id(pci.get("id"))
         if identity is None:
             # What was known of the GPU when its machine was made still tells what it is.
             for known in last.get("mappings") or []:
@@ -343,7 +344,7 @@ class _Maker:
             )
             return None
         entry["pci_id"] = identity
-        subsystem = pci_id(pci.get("subsystem_id"))
+        subsystem = parse_id(pci.get("subsystem_id"))
         if subsystem is not None and subsystem != "0000:0000":
             entry["subsystem_id"] = subsystem
         group = pci.get("iommu_group")
@@ -355,11 +356,11 @@ class _Maker:
     def _mapping_name(self, cluster: str, pve_node: str, address: Address, last: Mapping[str, t.Any]) -> str:
         """The name of a GPU's mapping: one that is there keeps its name."""
         usual = mapping_id(self.settings.prefix, pve_node, address)
-        there = self.names.get((cluster, pve_node, address.path), [])
+        there = self.names.get((cluster, pve_node, address.slot.text), [])
         kept = [
             str(one.get("id"))
             for one in last.get("mappings") or []
-            if one.get("node") == pve_node and (parse_address(one.get("path")) or address).path == address.path
+            if one.get("node") == pve_node and (parse_address(one.get("path")) or address).slot == address.slot
         ]
         if not there:
             return (kept or [usual])[0]
@@ -543,9 +544,9 @@ def _path(address: Address, peers: Sequence[Entry]) -> str:
     """The path of a GPU: with all functions of its slot where they are of its group, such as the sound of its ports."""
     beside = [parse_address(peer.get("address")) for peer in peers]
     whole = address.function == 0 and any(
-        one is not None and one.path == address.path and one != address for one in beside
+        one is not None and one.slot == address.slot and one != address for one in beside
     )
-    return address.path if whole else address.text
+    return address.slot.text if whole else address.text
 
 
 def _default_cores(cards: int, profile: Mapping[str, t.Any]) -> int:

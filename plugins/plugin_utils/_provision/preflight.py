@@ -19,6 +19,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import (
         Card,
         Cluster,
@@ -353,7 +354,7 @@ class _Check:
         node = self.cluster.nodes[one["pve_node"]]
         if node.cards is None or not one["mappings"]:
             return
-        mine = {address.path for entry in one["mappings"] if (address := parse_address(entry["path"])) is not None}
+        mine = {address.slot for entry in one["mappings"] if (address := parse_address(entry["path"])) is not None}
         for entry in one["mappings"]:
             address = parse_address(entry["path"])
             if address is None:
@@ -379,11 +380,11 @@ class _Check:
                 self._group(one, card, node, mine)
             self._holders(one, card)
 
-    def _group(self, one: Definition, card: Card, node: Node, mine: set[str]) -> None:
+    def _group(self, one: Definition, card: Card, node: Node, mine: set[Address]) -> None:
         for other in (node.cards or {}).values():
             if (
                 other.iommu_group == card.iommu_group
-                and other.address.path not in mine
+                and other.address.slot not in mine
                 and not other.pci_class.startswith(_BRIDGE_CLASS)
             ):
                 text = (
