@@ -306,8 +306,9 @@ def _split(line: str) -> t.List[str]:
     if line.count('"') == 2 and line[0] == line[-1] == '"':
         line = line[1:-1]
     try:
-        rows = list(csv.reader([line], skipinitialspace=True)) if '"' in line else [line.split(",")]
+        rows = list(csv.reader([line], skipinitialspace=True, strict=True)) if '"' in line else [line.split(",")]
     except csv.Error:
+        # Behind an odd quote it is open what belongs to which field.
         rows = []
     return [field.strip() for field in rows[0]] if rows else []
 
