@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from ansible_collections.knaster.inventory.plugins.module_utils._pci import parse_id
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
     DefinitionError,
     definition,
 )

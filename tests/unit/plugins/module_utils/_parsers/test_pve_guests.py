@@ -20,7 +20,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers.pve_gue
     parse,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import (
     Mark,
     with_mark,
 )
