@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import typing as t
 
@@ -91,8 +92,8 @@ def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> Cpu:
     threads = online or _integer(values.get("cpus"))
     if not threads:
         raise _no_cpus(text, stderr, rc)
-    sockets, cores = _topology(values)
-    if sockets is None and cores is None and threads == 1:
+    cores = _count_cores(values)
+    if cores is None and threads == 1:
         cores = 1
     if cores is not None and not _is_credible(cores, threads, values):
         cores = None
@@ -137,48 +138,32 @@ def _json_fields(text: str) -> t.List[t.Tuple[str, str]]:
     return fields
 
 
-def _topology(values: _Values) -> t.Tuple[t.Optional[int], t.Optional[int]]:
-    """Return the number of sockets and of cores.
+def _count_cores(values: _Values) -> t.Optional[int]:
+    """Return the number of cores; None where the levels do not say.
 
     Every kind of core has its own "cores per socket", and all kinds sit in the same sockets.
     """
-    per_socket = [_integer([text]) for text in values.get("cores_per_socket", ())]
-    per_cluster = [_integer([text]) for text in values.get("cores_per_cluster", ())]
-    counts = [_integer([text]) for text in values.get("sockets", ())]
-    sockets = max((count for count in counts if count), default=None)
-    if sockets is None:
-        sockets = _sockets_of_drawers(values)
+    counts = _integers(values, "sockets")
+    sockets = max((count for count in counts if count), default=None) or _sockets_of_drawers(values)
+    per_socket = _integers(values, "cores_per_socket")
     if per_socket and None not in per_socket:
-        total = 0
-        for place, cores in enumerate(per_socket):
-            count = counts[place] if place < len(counts) else sockets
-            if count is None:
-                count = sockets
-            if count is None:
-                return sockets, None
-            total += t.cast("int", cores) * count
-        return sockets, total or None
-    clusters = [_integer([text]) for text in values.get("clusters", ())]
-    if per_cluster and len(per_cluster) == len(clusters) and None not in per_cluster + clusters:
-        total = sum(t.cast("int", cores) * t.cast("int", count) for cores, count in zip(per_cluster, clusters))
-        return sockets, total or None
-    return sockets, None
+        padded = [*counts, *([None] * len(per_socket))]
+        return _sum_of_products(per_socket, [count or sockets for count in padded[: len(per_socket)]])
+    per_cluster, clusters = _integers(values, "cores_per_cluster"), _integers(values, "clusters")
+    return _sum_of_products(per_cluster, clusters) if len(per_cluster) == len(clusters) else None
+
+
+def _sum_of_products(cores: t.Sequence[t.Optional[int]], counts: t.Sequence[t.Optional[int]]) -> t.Optional[int]:
+    if None in (*cores, *counts):
+        return None
+    return sum(t.cast("int", one) * t.cast("int", count) for one, count in zip(cores, counts)) or None
 
 
 def _sockets_of_drawers(values: _Values) -> t.Optional[int]:
     """Multiply the levels that stand in for the line of sockets on a mainframe."""
-    product = _integer(values.get("sockets_per_book"))
-    if product is None:
-        return None
-    if "books_per_drawer" in values:
-        levels = [_integer(values.get("books_per_drawer")), _integer(values.get("drawers"))]
-    else:
-        levels = [_integer(values.get("books"))]
-    for level in levels:
-        if level is None:
-            return None
-        product *= level
-    return product or None
+    above = ("books_per_drawer", "drawers") if "books_per_drawer" in values else ("books",)
+    levels = [_integer(values.get(name)) for name in ("sockets_per_book", *above)]
+    return None if None in levels else math.prod(t.cast("t.List[int]", levels)) or None
 
 
 def _is_credible(cores: int, threads: int, values: _Values) -> bool:
@@ -190,7 +175,7 @@ def _is_credible(cores: int, threads: int, values: _Values) -> bool:
     if cores > threads:
         return False
     is_partial = bool(values.get("offline"))
-    widest = max((_integer([text]) or 0 for text in values.get("threads_per_core", ())), default=0)
+    widest = max((count or 0 for count in _integers(values, "threads_per_core")), default=0)
     return not (is_partial and widest and cores * widest < threads)
 
 
@@ -205,6 +190,10 @@ def _no_cpus(text: str, stderr: str, rc: t.Optional[int]) -> ParseError:
 def _integer(values: t.Optional[t.Sequence[str]]) -> t.Optional[int]:
     """Return the first value where it is a number at all ("-" stands for one that the tool does not know)."""
     return int(values[0]) if values and _INTEGER.fullmatch(values[0]) else None
+
+
+def _integers(values: _Values, name: str) -> t.List[t.Optional[int]]:
+    return [_integer([text]) for text in values.get(name, ())]
 
 
 def _count_list(values: t.Optional[t.Sequence[str]]) -> int:

@@ -25,7 +25,6 @@ pct.conf(5) and "Resource Mapping" of https://pve.proxmox.com/pve-docs/chapter-q
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from urllib.parse import unquote
 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address, parse_address
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import Mark, parse_mark
 
 VM, CONTAINER = "vm", "container"
 
@@ -75,7 +75,6 @@ list_guests() {
 """
 
 _SOURCE = "/etc/pve"
-_MARK = re.compile(r"^#[ \t]*knaster\.inventory/1 (?P<facts>\{.*\})\s*$")
 _KEY = re.compile(r"^(?P<key>[a-z][a-z0-9_.]*?)[ \t]*[:=][ \t]*(?P<value>.*?)[ \t]*$")
 _DRM = re.compile(r"^.*/(?P<address>[0-9a-f:.]{12,16})/drm/(?P<name>(?:card|renderD)[0-9]{1,4})$")
 _NVIDIA_DEVICE = re.compile(r"/dev/nvidia(?P<minor>[0-9]{1,3})(?![0-9])")
@@ -228,13 +227,14 @@ def _guest(
 ) -> t.Optional[Guest]:
     """Return a guest, or None for a template: it never runs."""
     name: t.Optional[str] = None
-    marked: t.Optional[t.Mapping[str, t.Any]] = None
+    mark: t.Optional[Mark] = None
     held: t.Set[Address] = set()
     allowed: t.List[t.Tuple[str, str]] = []
     choices: t.List[str] = []
     for line in lines:
         if line.startswith("#"):
-            marked = _mark(line) or marked
+            # The file has a description percent-encoded.
+            mark = parse_mark(unquote(line).lstrip("# \t")) or mark
             continue
         match = _KEY.match(line)
         if not match:
@@ -259,26 +259,16 @@ def _guest(
                 allowed.append((rule.group("major"), rule.group("minor")))
     # Recipes allow all GPUs in general and name the one that is meant beside it.
     held.update(_allowed(allowed, read, named=bool(held)))
-    if marked is not None:
-        name = _plain(marked["vm"]) or name
+    if mark is not None:
+        name = _plain(mark.vm) or name
     return Guest(
         kind=kind,
         id=number,
         name=name,
-        ours=marked is not None,
+        ours=mark is not None,
         devices=frozenset(held),
         choices=tuple(sorted(set(choices))),
     )
-
-
-def _mark(line: str) -> t.Optional[t.Mapping[str, t.Any]]:
-    """Return what a line of a description says, if it is this collection's mark. The file has it percent-encoded."""
-    match = _MARK.match(unquote(line))
-    try:
-        facts = json.loads(match.group("facts")) if match else None
-    except (ValueError, RecursionError):
-        return None
-    return facts if isinstance(facts, dict) and isinstance(facts.get("vm"), str) else None
 
 
 def _plain(value: t.Any) -> t.Optional[str]:

@@ -89,6 +89,10 @@ class Changes:
         if before is not None:
             self.before[key] = shown(key, before)
 
+    def attend(self, code: str, key: str, text: str, remedy: str) -> None:
+        """Note something that a user has to look at, and what to do about it."""
+        self.attention.append({"code": code, "key": key, "text": text, "remedy": remedy})
+
 
 def shown(key: str, text: str) -> t.Any:
     """Return a value as a difference shows it."""
@@ -172,16 +176,20 @@ def _compare_drive(changes: Changes, key: str, text: str, before: t.Optional[str
         changes.change(key, before, text)
         return
     if want.storage != have.storage:
-        _attend(
-            changes, "disk_elsewhere", key, f"It lies on the storage {have.storage}, the definition says {want.storage}",
+        changes.attend(
+            "disk_elsewhere",
+            key,
+            f"It lies on the storage {have.storage}, the definition says {want.storage}",
             "Disks are not moved by this. Move it in PVE, or change the definition",
-        )  # fmt: skip
+        )
     if want.options != have.options:
         if key in FIXED_DRIVES:
-            _attend(
-                changes, "drive_fixed", key, f"It is {before}, the definition says {text}",
+            changes.attend(
+                "drive_fixed",
+                key,
+                f"It is {before}, the definition says {text}",
                 "PVE cannot change this afterwards. Remove the drive in PVE and run again, or change the definition",
-            )  # fmt: skip
+            )
         else:
             kept = {name: part for name, part in have.parts.items() if name in _KEPT_PARTS}
             kept.update(want.options)
@@ -194,20 +202,18 @@ def _compare_size(changes: Changes, key: str, new_gib: float, have: Drive) -> No
     wanted = int(new_gib * 1024**3)
     size = have.size or 0
     if size > wanted + _ROUNDING:
-        _attend(
-            changes, "disk_larger", key, f"It has {_gib(size)}, the definition says {_gib(wanted)}",
+        changes.attend(
+            "disk_larger",
+            key,
+            f"It has {_gib(size)}, the definition says {_gib(wanted)}",
             "Disks are never made smaller. Change the definition",
-        )  # fmt: skip
+        )
     elif size < wanted:
         # PVE takes whole numbers with a unit.
         changes.resize[key] = f"{int(new_gib)}G" if new_gib == int(new_gib) else f"{wanted // 1024**2}M"
         before = changes.before.setdefault(key, drive_text(have.file, have.parts))
         text = changes.after.get(key, before)
         changes.after[key] = re.sub(r"\bsize=\w+(?:\.\w+)?", f"size={changes.resize[key]}", str(text))
-
-
-def _attend(changes: Changes, code: str, key: str, text: str, remedy: str) -> None:
-    changes.attention.append({"code": code, "key": key, "text": text, "remedy": remedy})
 
 
 def _compare_additions(

@@ -40,7 +40,7 @@ def parse_mark(description: t.Any) -> t.Optional[Mark]:
             continue
         try:
             values = json.loads(line[len(MARK) + 1 :])
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(values, dict) and isinstance(values.get("vm"), str):
             own = values.get("own")

@@ -13,6 +13,7 @@ lost needs nothing but another round. A VM without the mark of the collection is
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
 from dataclasses import dataclass, field
@@ -87,6 +88,10 @@ class _Seen:
     @property
     def mark(self) -> t.Optional[Mark]:
         return parse_mark(self.config.get("description"))
+
+    @property
+    def status(self) -> str:
+        return "running" if self.running else "stopped"
 
     @property
     def lock(self) -> t.Optional[str]:
@@ -302,18 +307,18 @@ class _Run:
         return mark is not None and (not self.wanted.name or mark.vm == self.wanted.name)
 
     def _refuse_external(self, seen: _Seen) -> None:
-        mark = seen.mark
-        name = seen.config.get("name") or "without name"
-        if mark is None:
+        if self._is_ours(seen):
+            return
+        held = f"The number {self.wanted.vmid} is held on {seen.node} by"
+        if seen.mark is None:
             raise PveError(
-                f"The number {self.wanted.vmid} is held on {seen.node} by a VM ({name}) that does not carry the mark of this"
-                " collection. It was not touched. Choose another vmid, or put the mark line back if its description was edited"
+                f"{held} a VM ({seen.config.get('name') or 'without name'}) that does not carry the mark of this collection."
+                " It was not touched. Choose another vmid, or put the mark line back if its description was edited"
             )
-        if not self._is_ours(seen):
-            raise PveError(
-                f"The number {self.wanted.vmid} is held on {seen.node} by {mark.vm}, another VM of this collection, and not by"
-                f" {self.wanted.name}. Choose another vmid, or remove that VM first"
-            )
+        raise PveError(
+            f"{held} {seen.mark.vm}, another VM of this collection, and not by {self.wanted.name}. Choose another vmid, or"
+            " remove that VM first"
+        )
 
     def _plan(self, seen: t.Optional[_Seen]) -> _Plan:
         if not self.options.present:
@@ -321,15 +326,10 @@ class _Run:
         if seen is None:
             return self._plan_create()
         if seen.lock in _MAKING:  # only in check mode, which does not wait
+            text = f"It is locked ({seen.lock}), so it is being made or was left half-made"
+            remedy = "A run without check mode waits for it, and says what to do if it was left"
             plan = _Plan()
-            plan.changes.attention.append(
-                {
-                    "code": "being_made",
-                    "key": "lock",
-                    "text": f"It is locked ({seen.lock}), so it is being made or was left half-made",
-                    "remedy": "A run without check mode waits for it, and says what to do if it was left",
-                }
-            )
+            plan.changes.attend("being_made", "lock", text, remedy)
             return plan
         self._refuse_external(seen)
         if seen.config.get("template"):
@@ -379,17 +379,15 @@ class _Run:
                 _Step("update", f"change {', '.join(keys)} of {self.title}", lambda: self._update(changes, seen))
             )
         for disk, size in sorted(changes.resize.items()):
-            plan.steps.append(self._resize_step(disk, size))
+            text = f"grow {disk} of {self.title} to {size}"
+            plan.steps.append(_Step("resize", text, functools.partial(self._resize, disk, size)))
         if starts:
             plan.steps.append(_Step("start", f"start {self.title}", lambda: self._start(seen)))
         ends_running = runs or starts
         if ends_running != seen.running:
-            plan.before["status"] = "running" if seen.running else "stopped"
+            plan.before["status"] = seen.status
             plan.after["status"] = "running" if ends_running else "stopped"
         return plan
-
-    def _resize_step(self, disk: str, size: str) -> _Step:
-        return _Step("resize", f"grow {disk} of {self.title} to {size}", lambda: self._resize(disk, size))
 
     def _plan_absent(self, seen: t.Optional[_Seen]) -> _Plan:
         plan = _Plan()
@@ -399,7 +397,7 @@ class _Run:
         if seen.running and not self.options.allow_stop:
             raise PveError(f"{self.title} runs and has to be stopped before it is removed. Stop it, or set allow_stop")
         plan.before = {key: shown(key, str(value)) for key, value in sorted(seen.config.items())}
-        plan.before["status"] = "running" if seen.running else "stopped"
+        plan.before["status"] = seen.status
         if seen.running:
             plan.steps.append(_Step("stop", f"shut down {self.title}", self._stop))
         plan.steps.append(_Step("remove", f"remove {self.title} and its disks", self._remove))
@@ -425,10 +423,8 @@ class _Run:
     def _foretell_mappings(self, plan: _Plan) -> None:
         """Report mappings that are missing, in check mode: the tasks before only said that they would make them."""
         if self._needs_mappings(plan):
-            plan.changes.attention.extend(
-                {"code": "mapping", "key": problem.split(":")[0], "text": problem, "remedy": "Make the mapping first"}
-                for problem in mapping_problems(self.api, self.wanted)
-            )
+            for problem in mapping_problems(self.api, self.wanted):
+                plan.changes.attend("mapping", problem.split(":")[0], problem, "Make the mapping first")
 
     def _check_mappings(self, plan: _Plan) -> None:
         """Raise for mappings that do not fit: PVE only looks at them when the VM starts."""
@@ -468,14 +464,8 @@ class _Run:
         self._wait(self.api.put(self.path + "/resize", disk=disk, size=size), self.options.task_limit)
 
     def _start(self, seen: _Seen) -> None:
-        limit = self.options.start_limit
-        if limit is None:
-            limit = start_limit(self.wanted.config) + _MARGIN
-        try:
-            self._wait(self.api.post(self.path + "/status/start"), limit)
-        except PveError as exc:
-            if "already running" not in exc.message:
-                raise
+        limit = self.options.start_limit or start_limit(self.wanted.config) + _MARGIN
+        self._command("start", limit, done="already running")
         if seen.by_ha:
             # High availability only takes note of the wish, and acts on it in its own time.
             end = self.api.clock() + limit
@@ -485,10 +475,17 @@ class _Run:
     def _stop(self) -> None:
         self.stopped = True
         limit = int(self.options.stop_limit)
+        self._command("shutdown", limit + _MARGIN, done="not running", timeout=limit, forceStop=1)
+
+    def _command(self, command: str, limit: float, *, done: str, **more: t.Any) -> None:
+        """Run a command and wait for it.
+
+        :param done: what PVE says where there is nothing to do
+        """
         try:
-            self._wait(self.api.post(self.path + "/status/shutdown", timeout=limit, forceStop=1), limit + _MARGIN)
+            self._wait(self.api.post(f"{self.path}/status/{command}", **more), limit)
         except PveError as exc:
-            if "not running" not in exc.message:
+            if done not in exc.message:
                 raise
 
     def _remove(self) -> None:
@@ -516,7 +513,7 @@ class _Run:
             "name": self.wanted.name or (mark.vm if mark else None),
             "node": seen.node if seen is not None else self.wanted.node or None,
             "exists": seen is not None,
-            "vm_status": None if seen is None else "running" if seen.running else "stopped",
+            "vm_status": seen.status if seen is not None else None,
             "actions": first.told,
             "pending": waiting,
             "restart_needed": restart,
