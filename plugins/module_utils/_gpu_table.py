@@ -322,13 +322,6 @@ def nominal_memory_gb(
     return None if any(model.unified for model in found) else _common([model.memory_gb for model in found])
 
 
-def printed_mib(
-    name: t.Optional[str] = None, pci_id: t.Optional[str] = None, *, subsystem_id: t.Optional[str] = None
-) -> t.Optional[int]:
-    """Give the MiB that a tool would print for a GPU that no tool can see now."""
-    return _common([model.printed_mib for model in candidates(name=name, pci_id=pci_id, subsystem_id=subsystem_id)])
-
-
 def compute_cap(
     name: t.Optional[str] = None, pci_id: t.Optional[str] = None, *, subsystem_id: t.Optional[str] = None
 ) -> t.Optional[t.Tuple[int, int]]:

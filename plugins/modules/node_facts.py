@@ -349,15 +349,15 @@ ansible_facts:
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import (
+    GatherError,
+    read_answer,
+)
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
     NODE_ARGUMENT_SPEC,
     profile_from_outputs,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import (
-    GatherError,
-    read_answer,
-    run_script,
-)
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import run_script
 
 
 def main() -> None:

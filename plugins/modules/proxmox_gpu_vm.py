@@ -284,12 +284,15 @@ errors:
 """
 
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
     DefinitionError,
     absent_definition,
     definition,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+    VmOptions,
+    ensure_vm,
 )
 
 

@@ -157,8 +157,11 @@ errors:
 """
 
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import (
+    ensure_mapping,
+    mapping_wanted,
+)
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import ensure_mapping, mapping_wanted
 
 
 def main() -> None:

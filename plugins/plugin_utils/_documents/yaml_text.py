@@ -137,7 +137,7 @@ def find_lines(text: str, paths: Sequence[Sequence[str | int]]) -> list[int | No
     if len(text) > _MOST_COMPOSED or yaml is None:
         return [None] * len(paths)
     root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return [_find_line(root, path) for path in paths]
+    return [None if root is None else _find_line(root, path) for path in paths]
 
 
 def _find_entry(lines: Sequence[str], path: Sequence[str | int]) -> int:

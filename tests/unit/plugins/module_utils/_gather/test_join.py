@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import read_outputs
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.join import join_gpus
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import read_outputs
 
 L4 = {
     "address": "0000:01:00.0",
@@ -594,11 +594,11 @@ def test_a_part_of_a_card_is_held_and_so_is_the_card():
 
 
 TEST_NOT_ASKED = [
-    ({"status": "timeout", "rc": 137}, "/etc/pve did not answer in time"),
+    ({"status": "timeout", "rc": 137}, "/etc/pve: did not answer in time"),
     ({"status": "failed", "rc": 3}, "/etc/pve is empty: the cluster file system does not run"),
-    ("vm 7\nvm 7 name: x", "the list of virtual machines was cut short"),
+    ("vm 7\nvm 7 name: x", "the list of VMs was cut short"),
     ("unreadable qemu-server/7.conf\nend", "1 file of /etc/pve can be read by root only"),
-    ("what", "/etc/pve: there is no list of virtual machines and containers in the text: what"),
+    ("what", "/etc/pve: there is no list of VMs and containers in the text: what"),
 ]
 
 

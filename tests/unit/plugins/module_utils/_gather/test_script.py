@@ -12,13 +12,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import (
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import (
     GatherError,
     Output,
-    build_script,
     read_answer,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import build_script
 
 FIVE_COLUMNS = "nvidia-smi --query-gpu=index,name,memory.total,compute_cap,driver_version --format=csv,noheader,nounits"
 SHELLS = [
@@ -341,7 +341,7 @@ def test_directories_of_models_are_listed(shell, tmp_path):
 
 @pytest.mark.parametrize("directory", ["models", "/a\n/b", ""])
 def test_a_directory_of_models_is_one_absolute_path(directory):
-    with pytest.raises(ValueError, match="is no absolute path of one line"):
+    with pytest.raises(ValueError, match="is not an absolute path on one line"):
         build_script(weight_dirs=[directory])
 
 
