@@ -108,7 +108,8 @@ ENGINE_MEMORY: t.Mapping[str, t.Tuple[EngineMemory, ...]] = {
             source="vllm#10511 (0.6.4) and vllm#10517: one step holds the longest prompt",
             whole_prompts=True,
             tiers=(Tier(0, 2048, 256),),
-            runtime_gib=0.35,
+            runtime_gib=1.79,
+            runtime_ranks_gib=3.58,
         ),
         _VLLM_1,
         replace(
@@ -124,6 +125,19 @@ ENGINE_MEMORY: t.Mapping[str, t.Tuple[EngineMemory, ...]] = {
             source=_VLLM_1.source + "; graphs are profiled since 0.21 and take 0.39 to 1.03 GiB in llm-d-planner",
             windows=IN_FLIGHT,
             utilisation=0.92,
+            graphs_gib=1.0,
+        ),
+        replace(
+            _VLLM_1,
+            since=(0, 28),
+            source=(
+                "vllm#48037: 3.04 GiB for Qwen3-8B on an H100, which is 5.3 times the logits; 0.31.0 logs 0.26 GiB outside "
+                "of torch and 0.23 GiB of graphs for Llama-3.1-8B on an A100, other models up to 1.0 GiB of graphs"
+            ),
+            windows=IN_FLIGHT,
+            utilisation=0.92,
+            logits_factor=5.3,
+            runtime_gib=0.26,
             graphs_gib=1.0,
         ),
     ),

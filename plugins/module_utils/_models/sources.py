@@ -46,6 +46,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge i
     judge_weights,
     parse_listing,
     size_gb,
+    without_copies,
 )
 
 _MAX_LISTING = 16 * 1024 * 1024
@@ -629,7 +630,7 @@ def _wanted(source: Source, files: t.Mapping[str, t.Optional[int]]) -> t.List[st
         # A repository often has the same weights in several formats; engines take the first of these.
         top = [name for name in weights if name.endswith(suffix) and "/" not in name]
         if top:
-            return top
+            return without_copies(top)
     return weights
 
 
