@@ -385,8 +385,9 @@ def _scratch(case: Case) -> t.Iterator[Term]:
 
 def _overhead(case: Case) -> Term:
     engine = case.engine
-    # Larger batches are the engine's default on large GPUs; who asks for smaller ones does not pay for them.
-    large = case.gpu.total_gib >= LARGE_GIB and (case.run.batched_tokens is None or case.run.batched_tokens > 2048)
+    # Larger batches are the engine's default on large GPUs; who has smaller ones does not pay for them.
+    small_steps = case.batched_tokens <= 2048 if engine.tiers else (case.run.batched_tokens or 8192) <= 2048
+    large = case.gpu.total_gib >= LARGE_GIB and not small_steps
     gib = engine.overhead_gib
     if large and engine.overhead_large_gib is not None:
         gib = engine.overhead_large_gib

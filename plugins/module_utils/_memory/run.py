@@ -14,7 +14,6 @@ differ. The options are those of vLLM 0.33, SGLang 0.5.23, llama.cpp of October 
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import typing as t
@@ -578,9 +577,3 @@ def _text(value: t.Any, option: _Option) -> str:
     if isinstance(value, float):
         return f"{value:.9f}".rstrip("0").rstrip(".")
     return str(value)
-
-
-@functools.lru_cache(maxsize=None)
-def known_engines() -> t.FrozenSet[str]:
-    """Return the engines whose command lines can be read."""
-    return frozenset(_ENGINES)
