@@ -10,13 +10,17 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import WHOLE
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
     EXACT,
+    GIB,
     Case,
     Need,
+    cache,
     need,
+    scratch_gib,
     usable,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import SLOTTED
@@ -24,6 +28,10 @@ from ansible_collections.knaster.inventory.plugins.module_utils._memory.run impo
 # No model serves more, and no GPU has room for it.
 _MOST_TOKENS = 1 << 26
 _MOST_SEQUENCES = 1 << 16
+
+_CACHE_TERMS = frozenset(("kv_cache", "kv_padding", "state"))
+# Those that may depend on the context.
+_SCRATCH_TERMS = frozenset(("activation", "runtime", "graphs", "overhead"))
 
 
 @dataclass(frozen=True)
@@ -49,79 +57,91 @@ class Fit:
 
 
 def fit(case: Case) -> Fit:
-    """Return how a model fits a GPU as it is run."""
+    """Return how a model fits a GPU as it is run, with how much more would."""
     found, have = need(case), usable(case)
     fits: t.Optional[bool] = found.gib <= have
     if fits and found.bound != EXACT:
         fits = None
-    if "kv_cache" in found.unknown and case.context is not None:
+    room = _Room(case, found, have)
+    if room.unknown:
         return Fit(found, have, fits)
-    largest = largest_context(case)
-    if case.run.cache_bytes and fits:
-        fits = largest is None or case.context is None or largest >= case.context
-    return Fit(found, have, fits, largest, most_sequences(case), cache_tokens(case))
+    largest = room.largest_context()
+    if case.run.cache_bytes and fits and case.context is not None:
+        # The pool is what was stated, whatever else the GPU has.
+        fits = largest >= case.context
+    return Fit(found, have, fits, largest, room.most_sequences(), room.cache_tokens())
 
 
-def largest_context(case: Case) -> t.Optional[int]:
-    """Return the most tokens that each of the asked sequences can have; None where the cache is not known.
+class _Room:
+    """What is left of a GPU, or of the pool that was stated, for a cache of any size."""
 
-    Not more than the model supports, where that is known. 0 where not even one token finds room.
-    """
-    most = case.longest or _MOST_TOKENS
-    return _largest(lambda tokens: _room(_with(case, context=tokens)), most)
+    def __init__(self, case: Case, found: Need, have: float) -> None:
+        self._case = case
+        stated = case.run.cache_bytes
+        named = "kv_cache" in found.unknown and case.context is not None
+        self.unknown = named or cache(case, 1, 1).gib is None
+        self._moves = case.engine.rule == WHOLE and stated is None
+        taken = [
+            term.gib or 0.0
+            for term in found.terms
+            if term.name not in _CACHE_TERMS and not (self._moves and term.name in _SCRATCH_TERMS)
+        ]
+        self._room = stated / GIB if stated is not None else have - sum(taken)
 
+    def left(self, context: int, sequences: int) -> float:
+        """Return what so many sequences of so many tokens leave in GiB, below zero where they lack."""
+        taken = cache(self._case, context, sequences).gib or 0.0
+        return self._room - taken - (scratch_gib(self._case, context) if self._moves else 0.0)
 
-def most_sequences(case: Case) -> t.Optional[int]:
-    """Return how many sequences of the asked context find room at once; None where the cache is not known.
+    def largest_context(self) -> int:
+        """Return the most tokens that each of the asked sequences can have, not more than the model supports."""
+        sequences = self._case.run.sequences
+        return _largest(lambda tokens: self.left(tokens, sequences), self._case.longest or _MOST_TOKENS)
 
-    Not more than the engine runs at once.
-    """
-    if case.context is None:
-        return None
-    most = _MOST_SEQUENCES if case.run.engine in SLOTTED else case.max_sequences
-    return _largest(lambda count: _room(_with(case, sequences=count)), most)
-
-
-def cache_tokens(case: Case) -> t.Optional[int]:
-    """Return how many tokens the cache holds when requests are as long as asked; None where that is not known."""
-    context = case.context
-    if context is None:
-        return None
-    if case.run.engine in SLOTTED:
-        return context if case.run.unified else context * case.run.sequences
-    one = _room(_with(case, sequences=1))
-    two = _room(_with(case, sequences=2))
-    if one is None or two is None or one < 0 or one <= two:
-        return None if one is None or two is None else 0 if one < 0 else None
-    return int((1 + one / (one - two)) * context)
-
-
-def _with(case: Case, **changes: t.Any) -> Case:
-    return replace(case, run=replace(case.run, **changes))
-
-
-def _room(case: Case) -> t.Optional[float]:
-    """Return what is left for this run in GiB, below zero where it lacks; None where the cache is not known."""
-    pool = case.run.cache_bytes
-    if pool is not None:
-        # The pool is what was stated, whatever the GPU has.
-        case = _with(case, cache_bytes=None)
-        cache = need(case)
-        parts = [cache.term(name) for name in ("kv_cache", "kv_padding", "state")]
-        known = [part.gib for part in parts if part is not None]
-        sizes = [gib for gib in known if gib is not None]
-        return pool / 1024**3 - sum(sizes) if len(sizes) == len(known) else None
-    found = need(case)
-    return None if "kv_cache" in found.unknown else usable(case) - found.gib
-
-
-def _largest(room: t.Callable[[int], t.Optional[float]], most: int) -> t.Optional[int]:
-    """Return the largest number up to ``most`` with room for it; 0 where there is none for 1."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        left = room(middle)
-        if left is None:
+    def most_sequences(self) -> t.Optional[int]:
+        """Return how many sequences of the asked context find room, not more than the engine runs at once."""
+        context = self._case.context
+        if context is None:
             return None
-        low, high = (middle, high) if left >= 0 else (low, middle - 1)
+        most = _MOST_SEQUENCES if self._case.run.engine in SLOTTED else self._case.max_sequences
+        return _largest(lambda count: self.left(context, count), most)
+
+    def cache_tokens(self) -> t.Optional[int]:
+        """Return how many tokens the cache holds where requests are as long as asked; None where they keep nothing."""
+        context, run = self._case.context, self._case.run
+        if context is None:
+            return None
+        if run.engine in SLOTTED:
+            return context if run.unified else context * run.sequences
+        one, two = self.left(context, 1), self.left(context, 2)
+        if one <= two:
+            return None
+        return max(0, int((1 + one / (one - two)) * context))
+
+
+def _largest(left: t.Callable[[int], float], most: int) -> int:
+    """Return the largest number up to ``most`` that leaves something or nothing; 0 where 1 already lacks.
+
+    What is taken grows with the number, so that a straight line through two tries comes near to the answer.
+    """
+    low, high = 0, most + 1
+    guess = min(most, 1 << 14)
+    while high - low > 1:
+        found = left(guess)
+        if found >= 0:
+            low = guess
+            if low == most:
+                break
+        else:
+            high = guess
+        guess = _next_guess(left, guess, found, low, high)
     return low
+
+
+def _next_guess(left: t.Callable[[int], float], guess: int, found: float, low: int, high: int) -> int:
+    """Return where the line through this try crosses zero, or the middle where that leads nowhere."""
+    # The cache of some engines grows in steps of so many tokens.
+    step = min(256, guess - 1)
+    slope = (found - left(guess - step)) / step if step else 0.0
+    target = guess - int(found / slope) if slope < 0 else 0
+    return target if low < target < high else (low + high) // 2

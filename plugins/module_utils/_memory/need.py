@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import (
     ALL,
     CELLS,
+    IN_FLIGHT,
     LARGE_GIB,
     LOAD_FACTORS,
     POOL,
@@ -163,15 +164,16 @@ class Case:
 
 def need(case: Case) -> Need:
     """Return what one rank takes, with weights first; the largest rank where they are not equal."""
-    uncomputed = uncomputed_arguments(case.run)
-    terms = [_weights(case), *_cache(case), *_scratch(case), *_lora(case), *_vision(case)]
+    uncomputed = uncomputed_arguments(case.run) if case.run.other else ()
+    terms = [_weights(case), *_cache(case), *_scratch(case, case.context), *_lora(case), *_vision(case)]
     if any(not only_adds(option) for option in uncomputed):
         # What is known for sure is that the weights have to be there, unless it is them that were moved.
         kept = 1 if all(keeps_weights(option) for option in uncomputed) else 0
         why = f"{', '.join(uncomputed)} changes it in a way that is not computed"
         terms = [term if place < kept else Term(term.name, None, UNKNOWN, why) for place, term in enumerate(terms)]
     warnings = [f"{option} changes memory in a way that is not computed" for option in uncomputed]
-    warnings += [f"nothing is known of {option}" for option in unknown_arguments(case.run)]
+    if case.run.other:
+        warnings += [f"nothing is known of {option}" for option in unknown_arguments(case.run)]
     return Need(tuple(terms), tuple(warnings), limited=bool(uncomputed))
 
 
@@ -186,12 +188,31 @@ def usable(case: Case) -> float:
     return share * total - (run.reserve_bytes or 0) / GIB
 
 
-def cache_terms(case: Case) -> t.Tuple[t.Optional[float], t.Optional[float], t.Optional[float]]:
-    """Return what the cache takes on one rank, in GiB: layers that see all, padding, and recurrent state.
+def scratch_gib(case: Case, context: int) -> float:
+    """Return what a step takes beside weights and cache where requests have so many tokens."""
+    return sum(term.gib or 0.0 for term in _scratch(case, context))
 
-    A None is not known; the padding of an engine that does not pad is 0.
-    """
-    return _attention_gib(case), _padding_gib(case), _state_gib(case)
+
+class Cache(t.NamedTuple):
+    """What the cache takes on one rank, in GiB; None is not known. The padding of an engine that does not pad is 0."""
+
+    attention: t.Optional[float]
+    padding: float
+    state: t.Optional[float]
+
+    @property
+    def gib(self) -> t.Optional[float]:
+        """All of it; a state that is not known is left out, as from any lower bound."""
+        return None if self.attention is None else self.attention + self.padding + (self.state or 0.0)
+
+
+def cache(case: Case, context: t.Optional[int], sequences: int) -> Cache:
+    """Return what so many sequences of so many tokens keep on one rank."""
+    return Cache(
+        _attention_gib(case, context, sequences),
+        _padding_gib(case, context, sequences),
+        _state_gib(case, sequences),
+    )
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------
@@ -249,7 +270,7 @@ def _cache(case: Case) -> t.Iterator[Term]:
     if run.cache_bytes:
         yield Term("kv_cache", run.cache_bytes / GIB, STATED, "--kv-cache-memory-bytes")
         return
-    attention, padding, state = cache_terms(case)
+    attention, padding, state = cache(case, case.context, run.sequences)
     if attention is not None:
         note = f"{run.sequences} x {case.context or 0} tokens, {run.cache_k or '16 bit'}"
         yield Term("kv_cache", attention, COMPUTED, note)
@@ -282,24 +303,23 @@ def _bytes_per_token(facts: MemoryFacts) -> t.Optional[t.Tuple[int, int]]:
     return None
 
 
-def _attention_gib(case: Case) -> t.Optional[float]:
+def _attention_gib(case: Case, context: t.Optional[int], sequences: int) -> t.Optional[float]:
     facts, run = case.facts, case.run
-    rates, context, share = _bytes_per_token(facts), case.context, cache_share(run, latent=facts.kv_heads is None)
+    rates, share = _bytes_per_token(facts), cache_share(run, latent=facts.kv_heads is None)
     if rates == (0, 0) or run.cache_on_host:
         return 0.0
     part = _layers_on_gpu(case)
     if rates is None or context is None or share is None or part is None:
         return None
-    tokens, windowed = _tokens(case, context)
+    tokens, windowed = _tokens(case, context, sequences)
     size = (rates[0] * tokens + rates[1] * windowed) * share / _head_split(case)
     size += (facts.index_bytes_per_token or 0) * tokens
     return size * part * _layer_share(case) / GIB
 
 
-def _tokens(case: Case, context: int) -> t.Tuple[int, int]:
+def _tokens(case: Case, context: int, slots: int) -> t.Tuple[int, int]:
     """Return the tokens that all sequences together keep: in layers that see all, and in those that see a window."""
     run, block, window = case.run, case.engine.block, case.facts.window or 0
-    slots = run.sequences
     if run.engine in SLOTTED or case.engine.windows == CELLS:
         cells, shared = _padded(context, block), run.unified
         seen = window * slots if shared else window
@@ -327,15 +347,15 @@ def _layer_share(case: Case) -> float:
     return share * case.run.tp if case.engine.split == "heads" else share
 
 
-def _padding_gib(case: Case) -> t.Optional[float]:
+def _padding_gib(case: Case, context: t.Optional[int], sequences: int) -> float:
     """Return what is lost because layers that see all and layers that see a window share pages in groups of one size.
 
     The size of a group is the smaller number of layers of one kind, or the larger where it is less than half more
     (kv_cache_utils of vLLM: a model of 8 and 9 layers is padded to 9 and 9).
     """
-    facts, context, share = case.facts, case.context, cache_share(case.run)
+    facts, share = case.facts, cache_share(case.run)
     full, windowed = facts.kv_bytes_per_token, facts.kv_bytes_per_window_token
-    if case.engine.rule != POOL or case.engine.windows != "in_flight" or case.run.full_windows:
+    if case.engine.rule != POOL or case.engine.windows != IN_FLIGHT or case.run.full_windows:
         return 0.0
     if not (full and windowed and facts.layers and facts.window and context and share):
         return 0.0
@@ -346,18 +366,18 @@ def _padding_gib(case: Case) -> t.Optional[float]:
         return 0.0
     size = max(layers) if max(layers) < 1.5 * min(layers) else min(layers)
     extra = [_padded(count, size) - count for count in layers]
-    tokens, within = _tokens(case, context)
+    tokens, within = _tokens(case, context, sequences)
     return (extra[0] * tokens + extra[1] * within) * each * share / _head_split(case) * _layer_share(case) / GIB
 
 
-def _state_gib(case: Case) -> t.Optional[float]:
+def _state_gib(case: Case, sequences: int) -> t.Optional[float]:
     facts = case.facts
     if facts.state_bytes is None:
         return None if _some_layers_keep_no_cache(facts) else 0.0
     part = _layers_on_gpu(case)
     if part is None:
         return None
-    return facts.state_bytes * case.run.sequences * part * _rank_share(case) / GIB
+    return facts.state_bytes * sequences * part * _rank_share(case) / GIB
 
 
 def _some_layers_keep_no_cache(facts: MemoryFacts) -> bool:
@@ -371,7 +391,7 @@ def _some_layers_keep_no_cache(facts: MemoryFacts) -> bool:
 # --- what is taken beside weights and cache --------------------------------------------------------------------------
 
 
-def _scratch(case: Case) -> t.Iterator[Term]:
+def _scratch(case: Case, context: t.Optional[int]) -> t.Iterator[Term]:
     engine = case.engine
     if engine.stated or not engine.factors:
         yield _overhead(case)
@@ -380,7 +400,7 @@ def _scratch(case: Case) -> t.Iterator[Term]:
     elif engine.rule == POOL:
         yield from _pool_scratch(case)
     else:
-        yield from _whole_scratch(case)
+        yield from _whole_scratch(case, context)
 
 
 def _overhead(case: Case) -> Term:
@@ -423,7 +443,7 @@ def _static_reserve(case: Case) -> Term:
     return Term("activation", mib / 1024, COMPUTED, f"{case.batched_tokens} tokens a step; {case.engine.source}")
 
 
-def _whole_scratch(case: Case) -> t.Iterator[Term]:
+def _whole_scratch(case: Case, context: t.Optional[int]) -> t.Iterator[Term]:
     """Yield the compute buffer of llama.cpp, and what it leaves free."""
     facts, run = case.facts, case.run
     if not (facts.vocab and facts.hidden) or (run.flash_attention is False and not facts.attention_heads):
@@ -433,7 +453,7 @@ def _whole_scratch(case: Case) -> t.Iterator[Term]:
     # In 32 bit: the logits of a micro-batch and its input; or while it attends four of its inputs, the mask, and without
     # flash attention the scores of every head.
     output = step * (facts.vocab + facts.hidden) * 4
-    cells = _padded(case.context or 0, case.engine.block)
+    cells = _padded(context or 0, case.engine.block)
     attend = 4 * step * facts.hidden * 4 + step * cells * 4
     attend += step * cells * (4 * (facts.attention_heads or 0) if run.flash_attention is False else 2)
     yield Term("activation", max(output, attend) / GIB, COMPUTED, f"micro-batches of {step} tokens")
@@ -478,14 +498,14 @@ def _plain_case(facts: MemoryFacts, context: int, tp: int, pp: int) -> Case:
 
 def kv_gib(facts: MemoryFacts, *, context: int, tp: int, pp: int) -> t.Optional[float]:
     """Return the cache of one request of ``context`` tokens on one rank, or ``None`` where it is not known."""
-    return _attention_gib(_plain_case(facts, context, tp, pp))
+    return _attention_gib(_plain_case(facts, context, tp, pp), context, 1)
 
 
 def need_gib(facts: MemoryFacts, *, context: int, tp: int = 1, pp: int = 1) -> t.Optional[float]:
     """Return weights and least KV cache of one rank; ``None`` where the weights are not known."""
     case = _plain_case(facts, context, tp, pp)
     weights = _weights(case).gib
-    return None if weights is None else weights + (_attention_gib(case) or 0.0)
+    return None if weights is None else weights + (_attention_gib(case, context, 1) or 0.0)
 
 
 def usable_gib(

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import engine_memory
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import fit, largest_context
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import fit
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
     Case,
     Gpu,
@@ -289,7 +289,7 @@ def test_a_fit_says_how_much_more_would_find_room():
 
 
 def test_the_limits_of_a_fit_are_exact():
-    edge = largest_context(case(gpu=L4, longest=131072))
+    edge = fit(case(gpu=L4, longest=131072)).largest_context
     assert fit(case(gpu=L4, context=edge)).fits is True
     assert fit(case(gpu=L4, context=edge + 1)).fits is False
 
