@@ -75,7 +75,7 @@ class ActionModule(FileAction):
             images=to_plain(options["images"], "images"),
             api_key_env=options["api_key_env"],
         )
-        returned = {"path": str(where.slots), "catalog": catalog, "catalog_warnings": warnings}
+        returned: dict[str, t.Any] = {"path": str(where.slots), "catalog": catalog, "catalog_warnings": warnings}
         returned |= {"files": [str(path) for path in made.changed], "removed": [str(path) for path in made.removed]}
         returned |= {"slots": len(made.slots), "file_count": len(made.after), "without_command": made.without_command}
         return Made({**returned, "summary": _summary(made)}, made.changes)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Mapping
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
@@ -76,9 +77,17 @@ def vm_table(hostvars: t.Any, results: t.Any, hosts: t.Any = ()) -> str:
         # The variables as they are: templating every value of every host would cost more than all the rest.
         values = hostvars.raw_get(host) if hasattr(hostvars, "raw_get") else hostvars[host]
         for name in [names] if isinstance(names, str) else names:
-            registered = to_plain((values.get(name) or {}).get("results") or [], name)
+            results = (values.get(name) or {}).get("results") or []
+            registered = to_plain([_without_exception(one) for one in results], name)
             found += [{**one, "host": host} for one in registered if isinstance(one, dict) and not one.get("skipped")]
     return format_results(found)
+
+
+def _without_exception(result: t.Any) -> t.Any:
+    """Return what a task registered without the object that ansible-core puts beside the message of a failure."""
+    if not isinstance(result, Mapping):
+        return result
+    return {key: value for key, value in result.items() if key != "exception"}
 
 
 def _message(errors: Sequence[str]) -> str:

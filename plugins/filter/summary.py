@@ -34,7 +34,7 @@ def fleet_summary(nodes: t.Any, plan: t.Any, replicas: t.Any = None, catalog: t.
     try:
         return summarise(given["nodes"], given["plan"], given["replicas"], found)
     except SummaryError as exc:
-        return _stop_at(exc.errors, what)
+        _stop(exc.errors, what)
 
 
 def summary_table(summary: t.Any, nodes: t.Any = None, plan: t.Any = None, catalog: t.Any = None) -> str:
@@ -69,13 +69,17 @@ def _plain(**values: t.Any) -> tuple[dict[str, t.Any], list[str]]:
     return given, errors
 
 
-def _stop_at(errors: Sequence[str], what: str) -> t.Any:
+def _stop_at(errors: Sequence[str], what: str) -> None:
     """Raise one error with everything that is wrong, if something is."""
+    if errors:
+        _stop(errors, what)
+
+
+def _stop(errors: Sequence[str], what: str) -> t.NoReturn:
+    """Raise one error with everything that is wrong."""
     if len(errors) == 1:
         raise AnsibleFilterError(f"{what}: {errors[0]}")
-    if errors:
-        raise AnsibleFilterError(f"{what}, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors))
-    return None
+    raise AnsibleFilterError(f"{what}, {len(errors)} errors:\n" + "\n".join(f"- {error}" for error in errors))
 
 
 class FilterModule:

@@ -92,7 +92,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if YAML_IMPORT_ERROR:
             raise AnsibleParserError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
         self._read_config_data(path)
-        self._populate(self._slots(path, use_cache=cache))
+        self._populate(inventory, self._slots(path, use_cache=cache))
 
     def _slots(self, path: str, *, use_cache: bool) -> list[dict[str, t.Any]]:
         """The documents of the slots, from the cache where that is wanted and has them."""
@@ -113,16 +113,16 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._cache[key] = slots
         return slots
 
-    def _populate(self, slots: list[dict[str, t.Any]]) -> None:
+    def _populate(self, inventory: t.Any, slots: list[dict[str, t.Any]]) -> None:
         hosts = make_hosts(slots)
         for host in hosts:
-            self.inventory.add_host(host.name)
+            inventory.add_host(host.name)
             for name, value in host.variables.items():
-                self.inventory.set_variable(host.name, name, value)
+                inventory.set_variable(host.name, name, value)
         for group, members in make_groups(hosts).items():
-            self.inventory.add_group(group)
+            inventory.add_group(group)
             for member in members:
-                self.inventory.add_child(group, member)
+                inventory.add_child(group, member)
         strict = self.get_option("strict")
         for host in hosts:
             known = host.variables

@@ -15,7 +15,7 @@ import tempfile
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, Settings
-from ansible_collections.knaster.inventory.tests.peers.pve_sim import SCHEMA, PveSim
+from ansible_collections.knaster.inventory.tests.peers.pve_sim import PveSim
 
 pytest.importorskip("proxmoxer")
 
@@ -35,8 +35,6 @@ PRIVILEGES = {
     "/sdn/zones/localnetwork": ["SDN.Use"],
     "/mapping/pci": ["Mapping.Use", "Mapping.Modify", "Mapping.Audit"],
 }  # fmt: skip
-
-needs_schema = pytest.mark.skipif(not SCHEMA.exists(), reason=f"{SCHEMA} is not there")
 
 
 def pci(bus: int, group: int) -> dict:
@@ -99,7 +97,7 @@ def certificate_directory() -> str:
 @contextlib.contextmanager
 def serving(state: dict | None = None, **more):
     """A cluster that answers on loopback; ``sim.url`` and ``sim.port`` say where."""
-    sim = PveSim(copy.deepcopy(state or seed()), SCHEMA, **more)
+    sim = PveSim(copy.deepcopy(state or seed()), **more)
     sim.url = sim.start(cert_dir=certificate_directory())
     sim.port = int(sim.url.rsplit(":", 1)[1])
     try:

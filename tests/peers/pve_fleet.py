@@ -111,11 +111,9 @@ class Fleet:
     guests: dict = field(default_factory=dict)
     task_delay: float = 0.0
     cluster: str = "sim"
-    prefix: str = "pve-"
-    first: int = 0
 
     def __post_init__(self):
-        names = [f"{self.prefix}{at}" for at in range(self.first, self.first + self.nodes)]
+        names = [f"pve-{at}" for at in range(self.nodes)]
         made = {name: make_node(name, self.cards) for name in names}
         self.profiles = [profile for profile, _node in made.values()]
         self.hardware = {name: node for name, (_profile, node) in made.items()}
@@ -156,7 +154,7 @@ class Fleet:
         return read_settings({"defaults": self.defaults, "nodes": nodes})
 
 
-def write_project(directory, fleet, url, ca_file, *, login=None):
+def write_project(directory, fleet, url, ca_file):
     """Write what a user has for the fleet: profiles, catalog and inventory, with one API for all nodes."""
     profiles, catalog = directory / "knaster" / "profiles", directory / "catalog"
     for path in (profiles, catalog):
@@ -166,14 +164,15 @@ def write_project(directory, fleet, url, ca_file, *, login=None):
     (catalog / "roles.yaml").write_text(json.dumps({"roles": fleet.roles}))
     (catalog / "models.yaml").write_text(json.dumps({"models": []}))
     host, port = url.rpartition("/")[2].split(":")
-    token = {
+    api = {
+        "knaster_pve_api_host": host,
+        "knaster_pve_api_port": int(port),
+        "knaster_pve_vm": fleet.defaults,
         "knaster_pve_api_user": TOKEN.partition("!")[0],
         "knaster_pve_api_token_id": TOKEN.partition("!")[2],
         "knaster_pve_api_token_secret": SECRET,
         "knaster_pve_ca_path": str(ca_file),
     }
-    api = {"knaster_pve_api_host": host, "knaster_pve_api_port": int(port), "knaster_pve_vm": fleet.defaults}
-    api |= token if login is None else login
     local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     nodes = {"hosts": {profile["name"]: {} for profile in fleet.profiles}, "vars": api}
     inventory = {"all": {"hosts": {"localhost": local}, "children": {"nodes": nodes}}}

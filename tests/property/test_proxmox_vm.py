@@ -15,8 +15,6 @@ from ansible_collections.knaster.inventory.tests.peers.pve_sim import Call, PveS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-pytestmark = peer.needs_schema
-
 EXAMPLES = int(os.environ.get("KNASTER_EXAMPLES") or "300") // 10
 FLAG = st.sampled_from(["0", "1", "on", "off", "yes", "no"])
 SWITCH = st.sampled_from([True, False, 0, 1, "0", "1", "yes", "off"])
@@ -126,7 +124,7 @@ class Direct:
     """The cluster without HTTP, as root, who may set everything."""
 
     def __init__(self):
-        self.sim = PveSim(peer.seed(), peer.SCHEMA)
+        self.sim = PveSim(peer.seed())
 
     def send(self, method, path, values=None):
         answer = self.sim.dispatch(method, "/nodes/pve-0/qemu" + path, dict(values or {}), Call("root@pam"))

@@ -331,8 +331,9 @@ def _split(line: str) -> t.List[str]:
     if line.count('"') == 2 and line[0] == line[-1] == '"':
         return [field.strip() for field in line[1:-1].split(",")]
     try:
-        rows = list(csv.reader([line], skipinitialspace=True))
+        rows = list(csv.reader([line], skipinitialspace=True, strict=True))
     except csv.Error:
+        # Behind an odd quote it is open what belongs to which field.
         rows = []
     return [field.strip() for field in rows[0]] if rows else []
 

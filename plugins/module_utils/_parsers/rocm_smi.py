@@ -80,8 +80,9 @@ def _read_csv(text: str) -> t.Dict[int, Values]:
     header: t.List[str] = []
     for line in text.replace("\r", "").replace("\0", "").split("\n"):
         try:
-            fields = next(csv.reader([line]), [])
+            fields = next(csv.reader([line], strict=True), [])
         except csv.Error:
+            # Behind an odd quote it is open what belongs to which value.
             continue
         if fields[:1] == ["device"]:
             header = [field.strip() for field in fields]

@@ -64,3 +64,10 @@ def test_the_table_reads_what_was_registered() -> None:
     hostvars = {"n1": {"made": {"results": [done, {"item": item, "skipped": True}]}}, "n2": {}}
     assert TABLE(hostvars, "made", hosts=["n1", "n2"]).splitlines()[1] == "n1    chat-0   9101  running  nothing"
     assert TABLE(hostvars, "made") == ""
+
+
+def test_the_table_has_a_machine_that_failed() -> None:
+    item = {"vm": {"vmid": 9101, "name": "chat-0"}}
+    failed = {"item": item, "failed": True, "msg": "no space left", "exception": object()}
+    lines = TABLE({"n1": {"made": {"results": [failed]}}}, "made", hosts=["n1"]).splitlines()
+    assert lines[1:] == ["n1    chat-0   9101    -  failed", "chat-0: no space left"]

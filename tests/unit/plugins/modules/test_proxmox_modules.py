@@ -23,8 +23,6 @@ from ansible_collections.knaster.inventory.plugins.modules import (
 )
 from ansible_collections.knaster.inventory.tests.peers import pve_cluster as peer
 
-pytestmark = peer.needs_schema
-
 COLLECTIONS = [
     *os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(":"),
     *sys.path,

@@ -96,6 +96,18 @@ TEST_PARSE_QUERY = [
         id="quoted line",
     ),
     pytest.param(
+        '0, "Board ""A"", Rev. B", 4096, 7.5, 535.1\n',
+        None,
+        [Card(index=0, name='Board "A", Rev. B', memory_mib=4096, compute_cap=(7, 5), driver="535.1")],
+        id="a quoted quote",
+    ),
+    pytest.param(
+        '0, "Board "A, 4096, 7.5, 535.1\n1, "Board A, 4096, 7.5, 535.1\n2, "Board A", 4096, 7.5, 535.1\n',
+        None,
+        [Card(index=2, name="Board A", memory_mib=4096, compute_cap=(7, 5), driver="535.1")],
+        id="odd quotes",
+    ),
+    pytest.param(
         "WARNING: something is odd\n0, NVIDIA L4, 23034, 8.9, 570.86.15\nFailed to properly shut down NVML: Unknown Error\n",
         None,
         [Card(index=0, name="NVIDIA L4", memory_mib=23034, compute_cap=(8, 9), driver="570.86.15")],

@@ -68,6 +68,29 @@ def test_csv():
     ]
 
 
+# A value of a row, and the name that it gives; None is a row that cannot be split.
+TEST_QUOTES = [
+    ('"Radeon, the first"', "Radeon, the first"),
+    ('"Radeon ""X"" 7900"', 'Radeon "X" 7900'),
+    ('Radeon "X" 7900', 'Radeon "X" 7900'),
+    ('"Radeon "X 7900', None),
+    ('"Radeon X 7900', None),
+]
+
+
+@pytest.mark.parametrize(("value", "name"), TEST_QUOTES)
+def test_a_row_ends_with_its_line_and_a_value_with_its_quote(value, name):
+    rows = [
+        "device,Device ID,Card Series,Card SKU",
+        f"card0,0x744c,{value},D70401",
+        'card1,0x744c,"Radeon Y 7900",D70401',
+    ]
+    assert [(card.index, card.name) for card in rocm_smi.parse("\n".join(rows))] == [
+        *([(0, name)] if name else []),
+        (1, "Radeon Y 7900"),
+    ]
+
+
 # Values that a version prints, and what the GPU has of them.
 TEST_VALUES = [
     ({"Card series": "0x1002", "Card model": "0x1002", "GPU ID": "0x73df"}, {"device_id": "73df"}),

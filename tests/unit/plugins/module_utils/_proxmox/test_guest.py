@@ -16,8 +16,6 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci imp
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import absent_definition, definition
 from ansible_collections.knaster.inventory.tests.peers import pve_cluster as peer
 
-pytestmark = peer.needs_schema
-
 # KNASTER_FAULTS=all tries every fault at every call, which takes minutes; otherwise a part of them.
 EVERY = 1 if os.environ.get("KNASTER_FAULTS") == "all" else 20
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ7 ops@example"

@@ -129,7 +129,6 @@ def sim():
         yield cluster
 
 
-@peer.needs_schema
 class TestCluster:
     def test_made_changed_and_removed(self, sim):
         api = peer.client(sim)

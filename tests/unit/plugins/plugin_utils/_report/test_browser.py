@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 from ansible_collections.knaster.inventory.tests.peers.chromium import Chromium, find_chromium
@@ -24,6 +26,7 @@ from ansible_collections.knaster.inventory.tests.unit.plugins.plugin_utils._repo
     node,
 )
 
+ROOT = Path(__file__).parents[5]
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="there is no chromium here; tests/peers/install.sh gets it"
 )
@@ -417,26 +420,24 @@ def test_paper_shows_what_is_folded(show):
 
 
 @pytest.fixture(scope="session")
-def axe(request):
-    """The accessibility engine, got from the npm registry once."""
+def axe(request, tmp_path_factory):
+    """The accessibility engine, got from the npm registry once for each version."""
     program = shutil.which("npm")
-    directory = request.config.cache.mkdir("axe-core")
-    found = directory / "package" / "axe.min.js"
+    tools = json.loads((ROOT / "tools/page/package.json").read_text(encoding="utf-8"))
+    engine = f"axe-core@{tools['devDependencies']['axe-core']}"
+    found = request.config.cache.mkdir(engine) / "axe.min.js"
     if not found.exists():
         if program is None:
             pytest.skip("there is no npm to get axe-core with")
-        done = subprocess.run(
-            [program, "pack", "--silent", "--pack-destination", str(directory), "axe-core@4"],
-            cwd=directory,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        if done.returncode:
+        work = tmp_path_factory.mktemp("axe-core")
+        command = [program, "pack", "--silent", engine]
+        if subprocess.run(command, cwd=work, capture_output=True, timeout=60, check=False).returncode:
             pytest.skip("axe-core cannot be had from here")
-        with tarfile.open(next(directory.glob("*.tgz"))) as archive:
-            found.parent.mkdir()
-            found.write_bytes(archive.extractfile("package/axe.min.js").read())
+        # In one step, for another worker may do the same.
+        part = found.with_name(f"{work.name}-{os.getpid()}")
+        with tarfile.open(next(work.glob("*.tgz"))) as archive:
+            part.write_bytes(archive.extractfile("package/axe.min.js").read())
+        part.replace(found)
     return found.read_text(encoding="utf-8")
 
 
