@@ -44,7 +44,13 @@ def read_weights(weights: Weights) -> Found:
     if weights.format == "gguf":
         return _read_gguf(weights)
     directory = weights.path
-    geometry = geometry_of_config(_read_config(os.path.join(directory, "config.json")))
+    geometry = geometry_of_config(
+        {
+            # ModelOpt says how it quantised in a file of its own.
+            **_read_config(os.path.join(directory, "hf_quant_config.json")),
+            **_read_config(os.path.join(directory, "config.json")),
+        }
+    )
     if weights.format != "safetensors":
         return Found(weight_bytes=weights.size_bytes, geometry=geometry, values={})
     total = 0

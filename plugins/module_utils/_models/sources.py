@@ -44,6 +44,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge i
     is_path,
     judge_weights,
     size_gb,
+    without_copies,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._weights.listing import (
     LIST_FUNCTION,
@@ -631,7 +632,7 @@ def _wanted(source: Source, files: t.Mapping[str, t.Optional[int]]) -> t.List[st
         # A repository often has the same weights in several formats; engines take the first of these.
         top = [name for name in weights if name.endswith(suffix) and "/" not in name]
         if top:
-            return top
+            return without_copies(top)
     return weights
 
 

@@ -332,18 +332,27 @@ def _judge_ggufs(view: _View, place: _Place, files: t.Sequence[_File]) -> t.Iter
         )
 
 
+def without_copies(names: t.Iterable[str]) -> t.List[str]:
+    """Return the names without those of the same weights in the form of Mistral, where the common form is there too."""
+    names = list(names)
+    common = [name for name in names if not name.startswith("consolidated")]
+    return common or names
+
+
 def _wanted(view: _View, place: _Place, files: t.Iterable[_File], kind: str) -> t.Set[str]:
     """Return the names of the files that make up a format here, by the index, the numbering and what is there."""
     wanted = {name for name in view.indexed.get(place.directory, ()) if _format(name) == kind}
-    for file in files:
-        if _format(file.name) != kind or file.name in wanted:
-            continue
-        shard = _SHARD.match(file.name)
+    present = [file.name for file in files if _format(file.name) == kind and file.name not in wanted]
+    if kind == "safetensors":
+        kept = without_copies((*wanted, *present))
+        wanted, present = wanted.intersection(kept), [name for name in present if name in kept]
+    for name in present:
+        shard = _SHARD.match(name)
         if shard is None:
-            wanted.add(file.name)
+            wanted.add(name)
             continue
         stem, parts, suffix = shard.group("stem"), shard.group("parts"), shard.group("suffix")
-        sep = file.name[len(stem)]
+        sep = name[len(stem)]
         for part in range(1, min(int(parts), _MAX_PARTS) + 1):
             wanted.add(f"{stem}{sep}{part:05d}-of-{parts}{suffix}")
     return wanted

@@ -243,6 +243,7 @@ def test_memory_facts_leave_out_what_is_not_known():
         "attention_heads": 32,
         "kv_heads": 8,
         "head_dim": 128,
+        "hidden": 4096,
     }
     assert memory_facts(Geometry(), GIB) == {"weights_gib": 1.0}
 

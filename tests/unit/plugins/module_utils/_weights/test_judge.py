@@ -64,6 +64,21 @@ TEST_JUDGED = [
         id="index-names-another-file",
     ),
     pytest.param(
+        [
+            "i a/m/model.safetensors.index.json\tmodel-00001-of-00001.safetensors",
+            "f 5 a/m/model-00001-of-00001.safetensors",
+            "f 5 a/m/consolidated.safetensors",
+        ],
+        [("a/m", "complete", "safetensors")],
+        id="the-same-once-more-beside-an-index",
+    ),
+    pytest.param(
+        ["f 5 a/m/model.safetensors", "f 5 a/m/consolidated.safetensors"],
+        [("a/m", "complete", "safetensors")],
+        id="the-same-once-more",
+    ),
+    pytest.param(["f 5 a/m/consolidated.safetensors"], [("a/m", "complete", "safetensors")], id="mistrals-form-alone"),
+    pytest.param(
         ["f 5 a/m/model-00002-of-00003.safetensors"], [("a/m", "partial 1 of 3", "safetensors")], id="numbered"
     ),
     pytest.param(
@@ -385,3 +400,23 @@ def test_the_shell_says_that_there_is_no_directory(shell, tmp_path):
     )
     assert done.returncode != 0
     assert "end" not in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("lines", "size"),
+    [
+        (
+            [
+                "i a/m/model.safetensors.index.json\tmodel-00001-of-00001.safetensors",
+                "f 7 a/m/model-00001-of-00001.safetensors",
+                "f 5 a/m/consolidated.safetensors",
+            ],
+            7,
+        ),
+        (["f 7 a/m/model.safetensors", "f 5 a/m/consolidated.safetensors"], 7),
+        (["f 5 a/m/consolidated.safetensors"], 5),
+    ],
+)
+def test_weights_that_are_there_twice_count_once(lines, size):
+    (found,) = judge_weights(parse_listing("/mnt/models", "\n".join([*lines, "end"])))
+    assert found.size_bytes == size
