@@ -77,10 +77,9 @@ def parse_device_address(text: t.Any) -> t.Optional[Address]:
     return None if address is None or address.function == ALL_FUNCTIONS else address
 
 
-def parse_addresses(text: str) -> t.Optional[t.List[Address]]:
-    """Return the addresses of a list with semicolons between them, or None where one of them is not an address."""
-    addresses = [parse_address(part) for part in text.split(";")]
-    return None if None in addresses else t.cast("t.List[Address]", addresses)
+def parse_addresses(text: str) -> t.List[Address]:
+    """Return the addresses of a list with semicolons between them; what is not an address is left out."""
+    return [address for address in map(parse_address, text.split(";")) if address is not None]
 
 
 def find_address(text: str) -> t.Optional[Address]:

@@ -265,31 +265,14 @@ attention:
   type: list
   elements: dict
   sample: []
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
     DefinitionError,
     absent_definition,
     definition,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
     VmOptions,
     ensure_vm,
@@ -360,13 +343,7 @@ def main() -> None:
         start_limit=params["start_timeout"],
         stop_limit=params["stop_timeout"],
     )
-    try:
-        result = ensure_vm(make_client(module), wanted, options)
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(**result)
+    finish(module, lambda: ensure_vm(make_client(module), wanted, options))
 
 
 if __name__ == "__main__":

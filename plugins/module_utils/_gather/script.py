@@ -218,19 +218,19 @@ pci() {
     0x03* | 0x12*) ;;
     *) continue ;;
     esac
-    device o
+    device
     for p in "$d"/iommu_group/devices/*; do
       [ "${p##*/}" != "${d##*/}" ] || continue
       [ -e "$p" ] || continue
-      (d=$p && device "o peer_of=${d##*/}")
+      (d=$p && device)
     done
   done
   close ok 0
 }
 
-# device PREFIX: one line for the device in $d.
+# device: one line for the device in $d.
 device() {
-  line="$1 address=${d##*/}"
+  line="o address=${d##*/}"
   for key in class vendor device subsystem_vendor subsystem_device numa_node mem_info_vram_total mem_info_gtt_total \
     current_compute_partition; do
     value=

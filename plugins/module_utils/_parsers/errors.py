@@ -5,9 +5,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The one exception of all parsers."""
+"""The one exception of all parsers, and why a command gave nothing."""
 
 from __future__ import annotations
+
+import re
+import typing as t
 
 _MEANINGS = {
     # what became of a command or file before there was a text
@@ -59,3 +62,35 @@ class ParseError(Exception):
     def __str__(self) -> str:
         """Return source and reason."""
         return f"{self.source}: {self.reason}"
+
+
+def command_error(
+    source: str,
+    stdout: str,
+    stderr: str,
+    rc: t.Optional[int],
+    *,
+    code: str,
+    sentences: t.Iterable[t.Tuple[str, t.Pattern[str]]] = (),
+    empty: str = "command_failed",
+) -> ParseError:
+    """Return the error for a command in whose output nothing was found.
+
+    :param code: for output that is none of the rest
+    :param sentences: codes and what the command prints for each, most telling first
+    :param empty: for no output and no exit code
+    """
+    name = re.escape(source)
+    missing = rf"{name}\S*: (?:(?:command )?not found|no such file)|not found: ?\S*{name}"
+    lines = [line.strip()[:200] for line in re.split(r"[\r\n]", f"{stderr}\n{stdout}") if line.strip()]
+    for known, pattern in (("command_not_found", re.compile(missing, re.IGNORECASE)), *sentences):
+        for line in lines:
+            if pattern.search(line):
+                return ParseError(source, known, detail=line)
+    if rc == 127:
+        code = "command_not_found"
+    elif rc:
+        code = "command_failed"
+    elif not stdout.strip():
+        code = empty
+    return ParseError(source, code, detail=lines[0] if lines else f"exit code {rc}")

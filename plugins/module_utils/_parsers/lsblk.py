@@ -14,7 +14,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError, command_error
 
 _SOURCE = "lsblk"
 
@@ -26,6 +26,7 @@ _NOT_A_DISK = re.compile(
 )
 _BARE_SIZE = re.compile(r"(\"[A-Za-z-]+\"\s*:\s*)([0-9.,]+[BKMGTPE]i?B?)(?=\s*[,}])")
 _EXACT = re.compile(r"([0-9]{1,20})B?", re.ASCII)
+_COMPLAINTS = (("command_failed", re.compile(r"^lsblk\S*: |^usage", re.IGNORECASE)),)
 _DIGITS = re.compile(r"([0-9]+)", re.ASCII)
 
 
@@ -48,7 +49,7 @@ def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[B
     text = stdout.replace("\ufeff", "")
     start = text.find("{")
     if start < 0:
-        raise _no_json(text, stderr, rc)
+        raise command_error(_SOURCE, text, stderr, rc, code="not_json", sentences=_COMPLAINTS)
     document = _load(text[start:])
     rows = document.get("blockdevices") if isinstance(document, dict) else None
     if not isinstance(rows, list):
@@ -124,14 +125,3 @@ def _flag(value: t.Any) -> t.Optional[bool]:
     """Return a flag: a boolean, or in old versions the text "0" or "1"."""
     text = str(value).strip().lower()
     return {"1": True, "true": True, "0": False, "false": False}.get(text)
-
-
-def _no_json(stdout: str, stderr: str, rc: t.Optional[int]) -> ParseError:
-    lines = [line.strip() for line in (stderr + "\n" + stdout).split("\n") if line.strip()]
-    detail = lines[0][:200] if lines else ""
-    if rc == 127 or re.search(r"lsblk\S*: (?:command )?not found|not found: \S*lsblk", detail, re.IGNORECASE):
-        return ParseError(_SOURCE, "command_not_found", detail=detail)
-    complaint = re.search(r"^lsblk\S*: |^usage", detail, re.IGNORECASE)
-    if not stdout.strip() or complaint or (rc or 0) > 32:
-        return ParseError(_SOURCE, "command_failed", detail=detail)
-    return ParseError(_SOURCE, "not_json", detail=detail)

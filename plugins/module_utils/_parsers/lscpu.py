@@ -17,7 +17,7 @@ import re
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.cpuinfo import Cpu
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError, command_error
 
 _INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?", re.ASCII)
@@ -91,7 +91,7 @@ def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> Cpu:
     online = _count_list(values.get("online")) or _count_mask(values.get("online_mask"))
     threads = online or _integer(values.get("cpus"))
     if not threads:
-        raise _no_cpus(text, stderr, rc)
+        raise command_error("lscpu", text, stderr, rc, code="no_cpus", empty="no_cpus")
     cores = _count_cores(values)
     if cores is None and threads == 1:
         cores = 1
@@ -177,14 +177,6 @@ def _is_credible(cores: int, threads: int, values: _Values) -> bool:
     is_partial = bool(values.get("offline"))
     widest = max((count or 0 for count in _integers(values, "threads_per_core")), default=0)
     return not (is_partial and widest and cores * widest < threads)
-
-
-def _no_cpus(text: str, stderr: str, rc: t.Optional[int]) -> ParseError:
-    lines = [line.strip() for line in (text + "\n" + stderr).split("\n") if line.strip()]
-    detail = lines[0][:200] if lines else ""
-    if rc == 127 or re.search(r"lscpu\S*: (command )?not found|no such file", detail, re.IGNORECASE):
-        return ParseError("lscpu", "command_not_found", detail=detail)
-    return ParseError("lscpu", "command_failed" if rc else "no_cpus", detail=detail)
 
 
 def _integer(values: t.Optional[t.Sequence[str]]) -> t.Optional[int]:

@@ -31,7 +31,11 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address, parse_address
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import (
+    Address,
+    parse_address,
+    parse_addresses,
+)
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import Mark, parse_mark
 
 VM, CONTAINER = "vm", "container"
@@ -191,11 +195,6 @@ def _add(found: t.Dict[str, Address], name: str, text: str) -> None:
         found[name] = address
 
 
-def _addresses(text: str) -> t.List[Address]:
-    """Return the addresses of a list with semicolons between them, as far as they can be read."""
-    return [address for address in map(parse_address, text.split(";")) if address is not None]
-
-
 def _mapped(lines: t.Sequence[str], node: t.Optional[str]) -> t.Dict[str, t.List[t.List[Address]]]:
     """Return of each mapping the devices that it has on a host: of each device its addresses."""
     mapped: t.Dict[str, t.List[t.List[Address]]] = {}
@@ -207,7 +206,7 @@ def _mapped(lines: t.Sequence[str], node: t.Optional[str]) -> t.Dict[str, t.List
         words = line.split(None, 1)
         if len(words) == 2 and words[0] == "map":
             values = _values(words[1])
-            addresses = _addresses(values.get("path", ""))
+            addresses = parse_addresses(values.get("path", ""))
             if addresses and values.get("node") == node:
                 devices.append(addresses)
     return mapped
@@ -246,7 +245,7 @@ def _guest(
             name = _plain(value)
         elif kind == VM and re.fullmatch("hostpci[0-9]{1,3}", key):
             values = _values(value)
-            held.update(_addresses(values.get("host", values.get("", ""))))
+            held.update(parse_addresses(values.get("host", values.get("", ""))))
             devices = mapped.get(values.get("mapping", ""), [])
             held.update(address for device in devices for address in device)
             if len(devices) > 1:
@@ -287,7 +286,7 @@ def _of_device_file(text: str, read: _Text) -> t.Iterator[Address]:
         if match.group("name") in read.drm:
             yield read.drm[match.group("name")]
     for match in _DRI_PATH.finditer(text):
-        yield from _addresses(match.group("address"))
+        yield from parse_addresses(match.group("address"))
     if _WHOLE_DIRECTORY.search(text):
         yield from read.drm.values()
 

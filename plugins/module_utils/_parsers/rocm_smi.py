@@ -109,7 +109,7 @@ def _read_text(text: str) -> t.Tuple[t.Dict[int, Values], t.Any]:
 
 
 def _named(pairs: t.Iterable[t.Tuple[str, t.Any]]) -> Values:
-    """Give values one spelling of their keys.
+    """Return values with one spelling of their keys.
 
     With a capital M the model is the PCI id of the chip. The older spelling has the id of the board, or of the vendor.
     """

@@ -17,7 +17,7 @@ import json
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError, command_error
 
 if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gpu import Gpu
@@ -31,7 +31,6 @@ _NO_VALUE = frozenset(
 
 _HEX_ID = re.compile(r"0x0*([0-9a-f]{1,4})", re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"([0-9]{1,18})(?:\.[0-9]{1,6})?", re.ASCII)
-_INDEX = re.compile(r"[0-9]{1,4}", re.ASCII)
 # An identity of nothing but zeros is one that the GPU does not have.
 _UUID = re.compile(r"(?:0x)?(?=[0-9a-fx-]*[1-9a-f])[0-9a-f]{4,32}(?:-[0-9a-f]{1,12}){0,4}", re.IGNORECASE | re.ASCII)
 _MIB = 1 << 20
@@ -41,11 +40,6 @@ _WHOLE = "SPX"
 _ERRORS = tuple(
     (code, re.compile("|".join(patterns), re.IGNORECASE))
     for code, *patterns in (
-        (
-            "command_not_found",
-            r"not found: ?\S*(?:amd|rocm|xpu)-smi",
-            r"(?:amd|rocm|xpu)-smi\S*: (?:command )?not found",
-        ),
         (
             "driver_not_loaded",
             r"driver(?: is)? not (?:initiali[sz]ed|loaded)",
@@ -88,17 +82,7 @@ def failure(
     Its code is ``command_not_found``, ``driver_not_loaded``, ``no_devices``, ``command_failed`` or, for a text that
     says none of this, the given one.
     """
-    lines = [line.strip()[:200] for line in re.split(r"[\r\n]", f"{stderr}\n{stdout}") if line.strip()]
-    for known, pattern in _ERRORS:
-        for line in lines:
-            if pattern.search(line):
-                return ParseError(source, known, detail=line)
-    detail = lines[0] if lines else ""
-    if rc == 127:
-        return ParseError(source, "command_not_found", detail=detail)
-    if rc or not stdout.strip():
-        return ParseError(source, "command_failed", detail=detail or f"exit code {rc}")
-    return ParseError(source, code, detail=detail)
+    return command_error(source, stdout, stderr, rc, code=code, sentences=_ERRORS)
 
 
 def word(value: t.Any) -> t.Optional[str]:
@@ -127,10 +111,8 @@ def natural(value: t.Any) -> t.Optional[int]:
 
 def index(value: t.Any) -> t.Optional[int]:
     """Return the number of a GPU."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        return None
-    text = str(value).strip() if not isinstance(value, int) or 0 <= value < MAX_GPUS else ""
-    return int(text) if _INDEX.fullmatch(text) and int(text) < MAX_GPUS else None
+    number = natural(value) if isinstance(value, (int, str)) else None
+    return number if number is not None and number < MAX_GPUS else None
 
 
 def mib_of_bytes(value: t.Any) -> t.Optional[int]:

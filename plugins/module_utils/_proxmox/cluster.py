@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.module_utils._pci import parse_address
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import parse_addresses
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, PveError, join
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guests import (
     Guest,
@@ -256,7 +256,8 @@ def _device_plain(
     names = {}
     for name, mapping in mappings.items():
         entries = [entry for entry in map(parse_entry, mapping["map"]) if entry.get("node") == device.node]
-        if any(_is_named(device, part) for entry in entries for part in entry.get("path", "").split(";")):
+        addresses = [address for entry in entries for address in parse_addresses(entry.get("path", ""))]
+        if any(address.covers(device.address) for address in addresses):
             names[name] = len(entries)
     holders = [
         _holder(device, names, guest, passed)
@@ -289,11 +290,6 @@ def _device_plain(
         "mappings": sorted(names),
         "holders": [holder for holder in holders if holder is not None],
     }
-
-
-def _is_named(device: PciDevice, path: str) -> bool:
-    address = parse_address(path)
-    return address is not None and address.covers(device.address)
 
 
 def _holder(

@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address, parse_address
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address, parse_addresses
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, PveError, join
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import Mark, parse_mark
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.properties import natural, parse_option
@@ -37,8 +37,7 @@ class PassedDevice:
     @property
     def addresses(self) -> t.Set[Address]:
         """Return the addresses that it names itself, without a mapping."""
-        hosts = [parse_address(part) for options in self._options() for part in options.get("host", "").split(";")]
-        return {address for address in hosts if address is not None}
+        return {address for options in self._options() for address in parse_addresses(options.get("host", ""))}
 
     def _options(self) -> t.List[t.Dict[str, str]]:
         return [parse_option(self.key, text) for text in (self.now, self.later) if text]

@@ -71,9 +71,10 @@ def check_entry(value: t.Mapping[str, t.Any], place: str) -> t.Tuple[t.Optional[
     node = str(value.get("node") or "")
     if not NODE_NAME.match(node):
         errors.append(f"{place}.node: {node!r} is not a valid node name")
-    addresses = parse_addresses(str(value.get("path") or ""))
-    if addresses is None:
-        errors.append(f"{place}.path: {value.get('path')!r} is not a valid PCI address such as 0000:41:00.0")
+    path = str(value.get("path") or "")
+    addresses = parse_addresses(path)
+    if len(addresses) <= path.count(";"):
+        errors.append(f"{place}.path: {path!r} is not a valid PCI address such as 0000:41:00.0")
     ids = {key: parse_id(value.get(key)) for key in ("pci_id", "subsystem_id")}
     for key, example in (("pci_id", "10de:26b1"), ("subsystem_id", "10de:16a1")):
         if ids[key] is None and (value.get(key) or key == "pci_id"):
@@ -82,7 +83,7 @@ def check_entry(value: t.Mapping[str, t.Any], place: str) -> t.Tuple[t.Optional[
     description = str(value.get("description") or "") or None
     if re.search(r"[,\n\r]", description or ""):
         errors.append(f"{place}.description: it must not hold commas or line breaks")
-    if errors or addresses is None:
+    if errors:
         return None, errors
     return Entry(
         node=node,
@@ -98,7 +99,7 @@ def entry_problems(entry: Entry, devices: t.Sequence[PciDevice]) -> t.List[str]:
     """Return why PVE would refuse to start a VM with this entry, compared in the way that PVE compares."""
     problems = []
     known = {device.address: device for device in devices}
-    for place, address in enumerate(parse_addresses(entry.path) or ()):
+    for place, address in enumerate(parse_addresses(entry.path)):
         device = known.get(address.first)
         if device is None:
             problems.append(f"node {entry.node} has no PCI device {address.text}")

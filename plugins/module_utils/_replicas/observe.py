@@ -100,7 +100,7 @@ class Asking:
 
 
 def find_asking_errors(options: t.Mapping[str, t.Any]) -> t.List[str]:
-    """One sentence for each option that cannot be used; none of them repeats a key."""
+    """Return one sentence for each option that cannot be used; none of them repeats a key."""
     return list(_asking_errors(options))
 
 
@@ -117,7 +117,7 @@ def _asking_errors(options: t.Mapping[str, t.Any]) -> t.Iterator[str]:
 
 
 def find_slot_errors(slots: t.Any) -> t.List[str]:
-    """One sentence for each thing in slots that cannot be asked about."""
+    """Return one sentence for each thing in slots that cannot be asked about."""
     if not isinstance(slots, list):
         return ["slots: a list of slot documents is needed."]
     errors: t.List[str] = []
@@ -153,7 +153,7 @@ def _slot_errors(where: str, slot: t.Dict[str, t.Any]) -> t.Iterator[str]:
 
 
 def asking_of(options: t.Mapping[str, t.Any]) -> Asking:
-    """How to ask, from options that were found to be good."""
+    """Return how to ask, from options that were found to be good."""
     return Asking(
         connect_timeout=options["connect_timeout"],
         timeout=options["timeout"],
@@ -178,7 +178,7 @@ class Heard:
 
     @property
     def reason(self) -> str:
-        """Say in one sentence why the replica is in its state."""
+        """Return in one sentence why the replica is in its state."""
         if not self.asked:
             return _NOT_ASKED
         text = TROUBLE[self.code][1] if self.code is not None else ""
@@ -302,7 +302,7 @@ def _of_health(status: int) -> t.Optional[str]:
 
 
 def _body(client: Client, endpoint: str, path: t.Optional[str]) -> t.Optional[bytes]:
-    """The body of a good answer. What else comes back says nothing about a replica whose health is good."""
+    """Return the body of a good answer. What else comes back says nothing about a replica whose health is good."""
     if path is None:
         return None
     try:
@@ -315,7 +315,7 @@ def _body(client: Client, endpoint: str, path: t.Optional[str]) -> t.Optional[by
 
 
 def _paths(slot: t.Mapping[str, t.Any]) -> t.Dict[str, t.Optional[str]]:
-    """Where a slot's engine is asked for what; a path is a path and nothing that leads to another host."""
+    """Return where a slot's engine is asked for what; a path is a path and nothing that leads to another host."""
     told = slot.get("paths")
     paths: t.Dict[str, t.Optional[str]] = {**_PATHS, **_ENGINE_PATHS.get(str(slot["engine"]), {})}
     if isinstance(told, dict):
@@ -342,7 +342,7 @@ def judge(
     draining: t.Collection[str],
     now: int,
 ) -> t.Dict[str, t.Any]:
-    """The entry of one replica: its state from what was heard and from when it was first seen not to answer."""
+    """Return the entry of one replica: its state from what was heard and from when it was first seen not to answer."""
     last = last or {}
     shards = _shards(slot)
     same = last.get("fingerprint") == slot.get("fingerprint") and last.get("endpoint") in (None, slot.get("endpoint"))
@@ -411,7 +411,7 @@ def _shards(slot: t.Mapping[str, t.Any]) -> t.List[t.Dict[str, t.Any]]:
 
 
 def _served(slot: t.Mapping[str, t.Any], names: t.Tuple[str, ...]) -> t.Optional[str]:
-    """The slot's model where one of the names is one of its own, else the first name; None where nobody said."""
+    """Return the slot's model where one of the names is one of its own, else the first name; None where nobody said."""
     if not names:
         return None
     model, source = slot.get("model") or slot.get("replica_of"), slot.get("source")
@@ -426,7 +426,7 @@ def _served(slot: t.Mapping[str, t.Any], names: t.Tuple[str, ...]) -> t.Optional
 
 
 def _moment(value: t.Any, now: int) -> t.Optional[int]:
-    """A time that was noted earlier; one that lies ahead of now is none."""
+    """Return a time that was noted earlier; one that lies ahead of now is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= now:
         return None
     return int(value)
@@ -441,7 +441,7 @@ def _counted(last: t.Mapping[str, t.Any]) -> Numbers:
 
 
 def _last_moved(numbers: Numbers, last: t.Mapping[str, t.Any], well: bool, now: int) -> t.Optional[int]:  # noqa: FBT001
-    """When the counter of requests last moved, as far as anybody saw it.
+    """Return when the counter of requests last moved, as far as anybody saw it.
 
     A counter that is lower than it was began anew: what happened in between nobody knows, so that the time begins anew
     as well. The first time that a replica is seen, its time begins, unless it says that it never was asked for anything

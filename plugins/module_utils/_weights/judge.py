@@ -126,22 +126,19 @@ def judge_weights(listing: Listing) -> t.List[Weights]:
 
 def weights_to_plain(one: Weights, *, shared: t.Optional[bool] = None) -> t.Dict[str, t.Any]:
     """Return the entry of a node profile for these weights."""
-    plain: t.Dict[str, t.Any] = {"name": one.name, "path": one.path, "size_gb": size_gb(one.size_bytes)}
-    if shared is not None:
-        plain["shared"] = shared
-    plain["format"] = one.format
-    plain["state"] = one.state
-    if one.state != COMPLETE:
-        plain["parts"] = {"have": one.have, "of": one.parts}
-        if one.missing:
-            plain["missing"] = list(one.missing)
-    for key in ("repo", "revision", "quant"):
-        value = getattr(one, key)
-        if value is not None:
-            plain[key] = value
-    if one.refs:
-        plain["refs"] = list(one.refs)
-    return plain
+    known = {"repo": one.repo, "revision": one.revision, "quant": one.quant, "refs": list(one.refs) or None}
+    whole = one.state == COMPLETE
+    return {
+        "name": one.name,
+        "path": one.path,
+        "size_gb": size_gb(one.size_bytes),
+        **({} if shared is None else {"shared": shared}),
+        "format": one.format,
+        "state": one.state,
+        **({} if whole else {"parts": {"have": one.have, "of": one.parts}}),
+        **({} if whole or not one.missing else {"missing": list(one.missing)}),
+        **{key: value for key, value in known.items() if value is not None},
+    }
 
 
 def size_gb(size_bytes: int) -> t.Optional[float]:
@@ -165,22 +162,14 @@ def holds(weights: t.Optional[t.Iterable[t.Mapping[str, t.Any]]], source: t.Opti
 
 
 def _answers_to(entry: t.Mapping[str, t.Any], source: str) -> bool:
-    path = entry.get("path")
+    path, repo, quant = entry.get("path"), entry.get("repo"), entry.get("quant")
     if is_path(source):
         return isinstance(path, str) and posixpath.normpath(path) == posixpath.normpath(source)
-    asked = source.casefold()
-    name = entry.get("name")
-    if not isinstance(name, str):
-        return False
-    if name.casefold() == asked:
-        return True
-    repo = entry.get("repo")
-    if not isinstance(repo, str):
-        return False
-    names = [f"{repo}@{one}" for one in (entry.get("revision"), *(entry.get("refs") or ())) if one]
-    if entry.get("quant"):
-        names = [f"{repo}:{entry['quant']}"]
-    return any(one.casefold() == asked for one in names)
+    revisions = [one for one in (entry.get("revision"), *(entry.get("refs") or ())) if one]
+    names = [entry.get("name")]
+    if isinstance(repo, str):
+        names += [f"{repo}:{quant}"] if quant else [f"{repo}@{revision}" for revision in revisions]
+    return any(isinstance(name, str) and name.casefold() == source.casefold() for name in names)
 
 
 def _format(name: str) -> t.Optional[str]:
@@ -406,12 +395,8 @@ def gguf_quant(name: str) -> t.Optional[str]:
 
 def _judge_caches_without_weights(view: _View) -> t.Iterator[Weights]:
     """Yield the cache entries whose blobs are still under way and that show no weight file yet."""
-    bases = set()
-    for path in view.listing.files:
-        base = _in_blobs(path)
-        if base is not None and path.endswith(".incomplete"):
-            bases.add(base)
-    for base in bases:
+    bases = {_in_blobs(path) for path in view.listing.files if path.endswith(".incomplete")}
+    for base in filter(None, bases):
         repo = _repo_id(posixpath.basename(base)[len("models--") :])
         if repo not in view.repos:
             yield Weights(

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -258,11 +257,64 @@ def test_without_setsid_the_tree_below_a_directory_of_models_is_killed(shell, fa
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_endless_output_is_bounded(shell, fake):
-    path = fake("nvidia-smi", "while :; do echo 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done")
-    outputs = read_answer(gather(shell, path, timeout=30))
-    assert outputs["nvidia_smi"].status in ("failed", "timeout")
-    assert len(outputs["nvidia_smi"].stdout) <= 1048576
+def test_without_setsid_nothing_is_started_again_while_the_tree_is_killed(shell, fake, tmp_path):
+    child = fake("child", "trap '' TERM\nwhile :; do sleep 1; done") / "child"
+    # Each of these starts the child again as soon as it is killed.
+    fake("nvidia-smi", 'trap "" TERM\n' + f'(while :; do "{child}"; done) &\n' * 8 + f'while :; do "{child}"; done')
+    script = build_script(timeout=1).replace("own=setsid", "own=")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    run = subprocess.run(shell, input=script.encode(), env=env, capture_output=True, timeout=60, check=True)
+    assert read_answer(run.stdout.decode())["nvidia_smi"].status == "timeout"
+    assert processes_of(tmp_path) == []
+
+
+MIB = 1048576
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("size", [MIB, MIB + 1])
+def test_a_long_output_is_kept_up_to_its_bound(shell, fake, size):
+    path = fake("nvidia-smi", f"head -c {size} /dev/zero | tr '\\0' x")
+    assert read_answer(gather(shell, path))["nvidia_smi"].stdout == "x" * MIB
+
+
+def make_device(folder: Path, address: str, group: Path, **values: str) -> None:
+    (folder / address).mkdir(parents=True)
+    for name, value in values.items():
+        (folder / address / name).write_text(value + "\n")
+    (group / "devices").mkdir(parents=True, exist_ok=True)
+    (group / "devices" / address).symlink_to(folder / address)
+    (folder / address / "iommu_group").symlink_to(group)
+
+
+TEST_CLASSES = [
+    ("0x030000", True),
+    ("0x038000", True),
+    ("0x120000", True),
+    ("0x12ffff", True),
+    ("0x020000", False),
+    ("0x040300", False),
+    ("0x110000", False),
+    ("0x130000", False),
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("code", "scanned"), TEST_CLASSES)
+def test_displays_and_accelerators_are_scanned_with_their_groups(shell, tmp_path, code, scanned):
+    group = tmp_path / "groups" / "7"
+    make_device(tmp_path / "devices", "0000:41:00.0", group, **{"class": code, "vendor": "0x1002", "device": "0x74a1"})
+    make_device(tmp_path / "devices", "0000:41:00.1", group, **{"class": "0x010802", "vendor": "0x144d"})
+    script = build_script(timeout=5).replace("/sys/bus/pci/devices", str(tmp_path / "devices"))
+    run = subprocess.run(shell, input=script.encode(), capture_output=True, timeout=60, check=True)
+    assert read_answer(run.stdout.decode())["pci"].stdout.splitlines() == (
+        [
+            f"address=0000:41:00.0 class={code} vendor=0x1002 device=0x74a1 iommu_group=7",
+            "address=0000:41:00.1 class=0x010802 vendor=0x144d iommu_group=7",
+        ]
+        if scanned
+        else []
+    )
 
 
 @pytest.mark.parametrize("shell", SHELLS)

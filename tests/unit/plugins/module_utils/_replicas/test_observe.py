@@ -198,7 +198,7 @@ def test_a_draining_node():
     [
         ("silent", "starting", "it did not answer in time"),
         ("closes", "starting", "the connection broke"),
-        ("ssh", "failed", "what answers there does not speak HTTP (no valid HTTP)"),
+        ("ssh", "failed", "what answers there does not speak HTTP (not valid HTTP)"),
         ("endless", "failed", "its answer has no end or is too large"),
         ("endless_chunks", "failed", "its answer has no end or is too large"),
         ("said_to_be_huge", "failed", "its answer has no end or is too large"),
