@@ -12,7 +12,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
     ASKING_ARGUMENT_SPEC,
     find_asking_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
@@ -26,10 +27,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.documen
     dump_observed,
     format_observed,
     questions,
-    read_observed,
     with_catalog,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_fleet
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.observe import read_observed
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 if t.TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ActionModule(FileAction):
         "slots_dir": {"type": "path", "required": True},
         **ASKING_ARGUMENT_SPEC,
     }
-    refusal = "Nobody was asked. Mistakes in what was to be asked"
+    refusal = "No replica was queried. Invalid input"
 
     def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
         path = Path(options["path"]).absolute()
@@ -61,17 +62,16 @@ class ActionModule(FileAction):
         replicas = with_catalog(answer["replicas"], found)
         returned = {"path": str(path), "catalog": catalog, "states": count_states(replicas), "empty": answer["empty"]}
         returned["table"] = format_observed(replicas, answer["empty"])
-        return Made(returned, find_changes({path: dump_observed(replicas)}))
+        text = dump_observed(replicas)
+        return Made(returned, find_changes({path: text}), [Written(path, "observed", text)])
 
 
 def _questions(path: Path, options: dict[str, t.Any], catalog: list[str]) -> tuple[dict[str, t.Any], Catalog]:
     """What the module is asked with, from the files of the fleet."""
     fleet = read_fleet(Path(options["profiles"]).absolute(), options["hosts"], catalog)
     slots: list[dict[str, t.Any]] = []
-    try:
+    with collecting(fleet.errors):
         slots = load_slots(Path(options["slots_dir"]).absolute())
-    except InputError as exc:
-        fleet.errors.extend(exc.errors)
     previous = read_observed(path, fleet.errors)
     errors = [*fleet.all_errors(), *find_asking_errors(options)]
     if errors:
@@ -79,7 +79,7 @@ def _questions(path: Path, options: dict[str, t.Any], catalog: list[str]) -> tup
     asked = {
         **{key: options[key] for key in ASKING_ARGUMENT_SPEC},
         "slots": questions(slots),
-        "previous": previous or [],
+        "previous": previous,
         "draining": [node["name"] for node in fleet.nodes if node.get("state") == DRAINING],
     }
     return asked, fleet.catalog

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
@@ -15,6 +16,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     FileAction,
     Made,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import previous_path
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.plan import (
     make_plan_file,
     write_plan_file,
@@ -31,7 +33,7 @@ class ActionModule(FileAction):
         "rescue": {"type": "bool", "default": True},
         "passthrough": {"type": "bool", "default": True},
     }
-    refusal = "Nothing was planned. Mistakes in what it is made from"
+    refusal = "No plan was written. Invalid input"
 
     def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
         del task_vars
@@ -41,7 +43,12 @@ class ActionModule(FileAction):
         made = make_plan_file(path, **options)
         returned = {"path": str(path), "catalog": options["catalog"], "table": made.table}
         returned |= {"catalog_warnings": list(made.warnings), "unplaced": made.document["unplaced"]}
-        return Made({**returned, "changes": made.document["changes"]}, find_changes({path: made.text}))
+        changes = find_changes({path: made.text})
+        documents = [Written(path, "plan", made.text)]
+        if not options["fresh"]:
+            # The last plan was read and found right, and is kept beside this one where this one is another.
+            documents += [Written(previous_path(path), "plan", change.before) for change in changes if change.before]
+        return Made({**returned, "changes": made.document["changes"]}, changes, documents)
 
     def put(self, made: Made, options: dict[str, t.Any]) -> None:
         del options

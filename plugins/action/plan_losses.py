@@ -33,7 +33,7 @@ class ActionModule(FileAction):
         "moves": {"type": "str", "choices": ["none", "relocate", "preempt"], "default": "none"},
         "passthrough": {"type": "bool", "default": True},
     }
-    refusal = "The question cannot be answered. Mistakes in what it is about"
+    refusal = "The question cannot be answered. Invalid input"
 
     def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
         del task_vars

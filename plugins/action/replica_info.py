@@ -17,14 +17,14 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
     find_slot_errors,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import (
     questions,
     with_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
@@ -58,7 +58,7 @@ class ActionModule(ActionBase):
         slots, previous = _given(options, errors)
         if errors:
             result.update(failed=True, errors=errors)
-            result["msg"] = f"Nobody was asked. Mistakes in what was to be asked: {len(errors)}\n" + "\n".join(errors)
+            result["msg"] = f"No replica was queried. Invalid input: {len(errors)}\n" + "\n".join(errors)
             return result
         asked = {key: options[key] for key in (*ASKING_ARGUMENT_SPEC, "draining")}
         answer = self._execute_module(
@@ -75,20 +75,18 @@ class ActionModule(ActionBase):
 
 
 def _given(options: dict[str, t.Any], errors: list[str]) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
-    """The slots and what was observed last; what is wrong with them is added to the errors."""
+    """Return the slots and what was observed last; what is wrong with them is added to the errors."""
     slots: list[dict[str, t.Any]] = []
     previous: list[dict[str, t.Any]] = []
-    try:
+    with collecting(errors):
         if options["slots_dir"] is not None:
             slots = load_slots(Path(options["slots_dir"]).absolute())
         else:
             slots = to_plain(options["slots"], "slots")
+    with collecting(errors):
         previous = to_plain(options["previous"], "previous")
-    except InputError as exc:
-        errors += exc.errors
-    except TypeError as exc:
-        errors.append(str(exc))
     errors += find_slot_errors(slots)
-    errors += [error.replace("replicas", "previous", 1) for error in find_replica_errors(previous)]
+    if previous:
+        errors += check({"version": 1, "replicas": previous}, "observed", "previous")
     errors += find_asking_errors(options)
     return slots, previous

@@ -9,14 +9,15 @@ import contextlib
 import typing as t
 from pathlib import Path
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FileAction,
     Made,
     absolute,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at, to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where, find_document_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import Outputs, make_outputs, read_slots
 
 
@@ -40,7 +41,7 @@ class ActionModule(FileAction):
         "mutually_exclusive": [("plan", "documents")],
         "required_one_of": [("plan", "documents")],
     }
-    refusal = "No slot was written. Mistakes in what slots are made from"
+    refusal = "No slot was written. Invalid input"
 
     def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
         del task_vars
@@ -64,6 +65,7 @@ class ActionModule(FileAction):
             )
         else:
             slots = to_plain(options["documents"], "documents")
+            stop_at(find_document_errors(slots))
         made = make_outputs(
             slots,
             where,
@@ -77,7 +79,8 @@ class ActionModule(FileAction):
         wanted = made.wanted
         returned |= {"slots": len(wanted.slots), "file_count": len(wanted.texts)}
         returned |= {"without_command": wanted.without_command, "summary": _summary(made)}
-        return Made(returned, [*made.written, *made.removed])
+        documents = [Written(path, "slot", text) for path, text in wanted.texts.items() if path.parent == where.slots]
+        return Made(returned, [*made.written, *made.removed], documents)
 
     def put(self, made: Made, options: dict[str, t.Any]) -> None:
         super().put(made, options)

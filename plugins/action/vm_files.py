@@ -71,7 +71,7 @@ class ActionModule(FileAction):
         for step in prepared.steps:
             returned["steps"].setdefault(step.host, {}).setdefault(step.phase, []).append(step.plain())
         returned["files"] = [str(path) for path in made.files]
-        return Made(returned, made.changes)
+        return Made(returned, made.changes, made.documents)
 
     def _make(
         self, options: dict[str, t.Any], task_vars: dict[str, t.Any]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check_given
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
     collecting,
     plain_values,
@@ -15,12 +17,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
     stop_at,
     to_plain,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
-    find_input_errors,
-    previous_vms,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import find_input_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
     Settings,
     read_settings,
@@ -50,12 +48,13 @@ def vm_definitions(
     options = Settings()
     with collecting(errors):
         options = read_settings(given.pop("settings"))
-    stop_at([*errors, *find_plan_errors(given["plan"], "plan"), *find_input_errors(given)])
+    previous_vms = vms_of(given["previous"], "previous", errors)
+    stop_at([*errors, *check_given(given["plan"], "plan", "plan"), *find_input_errors(given)])
     made = make_definitions(
         given["plan"] or {},
         given["roles"] or [],
         nodes=given["nodes"] or [],
-        previous=previous_vms(given["previous"]),
+        previous=previous_vms,
         taken=given["taken"] or [],
         mappings=given["mappings"] or [],
         settings=options,

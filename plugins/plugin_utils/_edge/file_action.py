@@ -16,6 +16,7 @@ from pathlib import Path
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.action import ActionBase
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written, remember
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 
 if t.TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Made:
 
     returned: dict[str, t.Any]
     changes: list[FileChange] = field(default_factory=list)
+    # Those of its files that are read again, whether they change or not.
+    documents: list[Written] = field(default_factory=list)
 
 
 class FileAction(ActionBase):
@@ -49,7 +52,7 @@ class FileAction(ActionBase):
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {}
     argument_rules: t.ClassVar[dict[str, t.Any]] = {}
     # What is said before the mistakes.
-    refusal: t.ClassVar[str] = "Nothing was written. Mistakes in what it is made from"
+    refusal: t.ClassVar[str] = "Nothing was written. Invalid input"
 
     def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
         """Work out what the files are to hold. Nothing is written here.
@@ -75,6 +78,7 @@ class FileAction(ActionBase):
             made = self.make(options, task_vars or {})
             if not (self._task.check_mode or made.returned.get("failed")):
                 self.put(made, options)
+                remember(made.documents)
         except InputError as exc:
             msg = f"{self.refusal}: {len(exc.errors)}\n{exc}"
             return {**result, "failed": True, "errors": list(exc.errors), "msg": msg}

@@ -19,6 +19,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm impo
     definition,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import digest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
     Address,
     mapping_id,
@@ -87,8 +89,8 @@ class Definitions:
     errors: tuple[str, ...]
 
     def document(self) -> Entry:
-        """The file of definitions."""
-        return {"version": 1, "managed_by": "knaster.inventory", "vms": list(self.vms)}
+        """Return the document of the file."""
+        return vms_document(list(self.vms))
 
 
 def make_definitions(
@@ -173,22 +175,17 @@ class _Maker:
     def wanted(self, plan: Mapping[str, t.Any]) -> list[_Wanted]:
         """All machines of the plan in the order of their names."""
         found: dict[str, _Wanted] = {}
-        for one in plan.get("assignments") or []:
-            name = str(one["vm"])
-            before = found.get(name)
-            if before is None:
-                found[name] = _Wanted(vm=name, node=str(one["node"]), members=[one])
-            elif self._is_shared(before, one):
-                before.members.append(one)
-            else:
-                self._name_error(before, _Wanted(vm=name, node=str(one["node"]), members=[one]))
-        for replica in plan.get("replicas") or []:
-            for shard in replica["shards"]:
-                want = _Wanted(vm=str(shard["vm"]), node=str(shard["node"]), replica=replica, shard=shard)
-                if want.vm in found:
-                    self._name_error(found[want.vm], want)
+        for placed in placements(plan):
+            for part in placed.parts:
+                if placed.kind == ROLE:
+                    want = _Wanted(vm=part.entry["vm"], node=part.node, members=[placed.entry])
                 else:
-                    found[want.vm] = want
+                    want = _Wanted(vm=part.entry["vm"], node=part.node, replica=placed.entry, shard=part.entry)
+                before = found.setdefault(want.vm, want)
+                if before is not want and placed.kind == ROLE and self._is_shared(before, placed.entry):
+                    before.members.append(placed.entry)
+                elif before is not want:
+                    self._name_error(before, want)
         labels: dict[str, _Wanted] = {}
         for want in found.values():
             first = labels.setdefault(dns_label(want.vm), want)

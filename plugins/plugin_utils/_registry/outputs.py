@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import ENV_NAME
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import (
     MARK,
@@ -33,7 +34,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.promet
     make_targets,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import clean_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import MANAGED_BY
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,17 +57,6 @@ class Where:
     engines: Path | None = None
 
 
-def vm_definitions_of(given: t.Any, errors: list[str], where: str) -> Documents:
-    """Return the list of machines that a document of them or the list itself holds."""
-    listed = given.get("vms") if isinstance(given, dict) else given
-    if listed is None:
-        listed = []
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        errors.append(f"{where}: holds no list of machines; make the definitions again")
-        return []
-    return listed
-
-
 @dataclass(slots=True, kw_only=True)
 class Texts:
     """What is to be on disk: the texts by file, and of those that may be a stranger's the mark that ours carry."""
@@ -85,12 +74,12 @@ def make_texts(
     images: Mapping[str, str] | None = None,
     api_key_env: str = "",
 ) -> Texts:
-    """Return what is to be on disk for these slots.
+    """Return what is to be on disk for these slots, which ``find_document_errors`` found right.
 
     :raises InputError: with everything that is wrong
     """
     images = images or {}
-    errors = [*find_document_errors(slots), *find_option_errors(images, api_key_env)]
+    errors = find_option_errors(images, api_key_env)
     if errors:
         raise InputError(errors)
     slots = [clean_document(slot) for slot in slots]

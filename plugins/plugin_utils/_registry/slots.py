@@ -19,6 +19,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain i
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import Names
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import MEET_PORTS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import (
     SlotKey,
@@ -32,7 +34,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.secret
     public_args,
     public_env,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label, shown
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +47,6 @@ if t.TYPE_CHECKING:
     )
 
 VERSION = 1
-MANAGED_BY = "knaster.inventory"
 
 # What engines on one GPU may take of it together; the rest is the driver's.
 _UTILISATION = 0.92
@@ -188,17 +189,11 @@ def make_slots(
     :param bare_metal: whether engines run on the nodes themselves
     :raises SlotError: with everything that is wrong
     """
-    errors = find_input_errors(plan, vms, registry_domain)
+    errors = find_domain_errors(registry_domain)
     if errors:
         raise SlotError(errors)
-    places = [*_places_of_roles(plan.get("assignments") or ()), *_places_of_models(plan.get("replicas") or ())]
-    seen: set[SlotKey] = set()
-    for place in places:
-        if place.key in seen:
-            name = f"{place.key.owner}/{place.key.replica} {place.key.name}"
-            errors.append(f"plan: the slot {name} stands there twice; make the plan again")
-        seen.add(place.key)
-    ids = slot_ids(seen)
+    places = list(_places(plan))
+    ids = slot_ids({place.key for place in places})
     machines = Nodes(registry_domain, errors) if bare_metal else Machines(vms, registry_domain)
     writer = _Writer(catalog, machines, errors)
     found = [clean_document(writer.document(place, ids[place.key])) for place in places]
@@ -207,53 +202,22 @@ def make_slots(
     return found
 
 
-def find_input_errors(plan: t.Any, vms: t.Any, registry_domain: t.Any) -> list[str]:
-    """One sentence for each thing that makes a plan, machines or a domain unusable."""
-    errors = []
-    for key, owner, needed in (
-        ("assignments", "role", ("replica", "node", "engine", "slots", "vm")),
-        ("replicas", "model", ("replica", "engine", "shards")),
-    ):
-        for index, entry in enumerate(plan.get(key) or ()):
-            where = f"plan: {key}[{index}]"
-            absent = [name for name in (owner, *needed) if entry.get(name) is None]
-            if absent:
-                errors.append(f"{where} has no {', '.join(absent)}; make the plan again")
-            elif not isinstance(entry["replica"], int) or isinstance(entry["replica"], bool) or entry["replica"] < 0:
-                errors.append(f"{where}: replica is no number from 0 on; make the plan again")
-            elif key == "replicas" and not _are_shards(entry["shards"]):
-                errors.append(f"{where}: shards is no list of parts with node and vm; make the plan again")
-    if not isinstance(vms, (list, tuple)) or not all(isinstance(one, dict) for one in vms):
-        errors.append("vms: expected the list that vm_definitions returns")
-    if not isinstance(registry_domain, str) or (
-        registry_domain.strip(".") and not _DOMAIN.fullmatch(registry_domain.strip("."))
-    ):
-        errors.append(f"registry_domain: {registry_domain!r} is not the name of a domain, such as gpu.example")
-    return errors
+def find_domain_errors(registry_domain: t.Any) -> list[str]:
+    """Return what is wrong with the name of a domain."""
+    name = registry_domain.strip(".") if isinstance(registry_domain, str) else None
+    if name == "" or (name is not None and _DOMAIN.fullmatch(name)):
+        return []
+    return [f"registry_domain: must be the name of a domain, such as gpu.example, not {shown(registry_domain)}"]
 
 
-def _are_shards(value: t.Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(
-            isinstance(part, dict) and part.get("node") is not None and part.get("vm") is not None for part in value
-        )
-    )
-
-
-def _places_of_roles(assignments: Iterable[Mapping[str, t.Any]]) -> Iterable[_Place]:
-    for one in assignments:
-        for name in one["slots"]:
-            key = SlotKey("role", str(one["role"]), one["replica"], str(name))
-            yield _Place(key, one, one, len(one["slots"]))
-
-
-def _places_of_models(replicas: Iterable[Mapping[str, t.Any]]) -> Iterable[_Place]:
-    for one in replicas:
-        head = one["shards"][0]
-        for name in head.get("slots") or (one["model"],):
-            yield _Place(SlotKey("model", str(one["model"]), one["replica"], str(name)), one, head, 1)
+def _places(plan: Mapping[str, t.Any]) -> Iterable[_Place]:
+    """Yield the slots of a plan: each of a role's replica, and those of the first part of a model's."""
+    for placed in placements(plan):
+        head = placed.parts[0].entry
+        names = head["slots"] if placed.kind == ROLE else head.get("slots") or (placed.name,)
+        for name in names:
+            key = SlotKey(placed.kind, placed.name, placed.replica, name)
+            yield _Place(key, placed.entry, head, len(names) if placed.kind == ROLE else 1)
 
 
 class _Writer:

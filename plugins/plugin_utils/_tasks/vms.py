@@ -13,20 +13,17 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes, read_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written, read_checked
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
-    find_input_errors,
-    previous_vms,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import (
     Prepared,
     prepare,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
-    SettingsError,
+    Settings,
     read_settings,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import (
@@ -50,6 +47,7 @@ class VmFiles:
     prepared: Prepared
     files: tuple[Path, ...]
     changes: list[FileChange]
+    documents: list[Written]
 
 
 def make_vm_files(
@@ -74,21 +72,19 @@ def make_vm_files(
     fleet = read_fleet(profiles, hosts, catalog)
     errors = fleet.errors
     document = read_plan(plan, errors) if present else {}
-    previous = _read(path, errors)
-    if not errors:
-        errors += [f"{path}: {error}" for error in find_input_errors({"previous": previous})]
-        errors += [f"{plan}: {error}" for error in find_input_errors({"plan": document})]
-    try:
+    previous = None
+    with collecting(errors):
+        previous = read_checked(path, "vm")
+    options = Settings()
+    with collecting(errors):
         options = read_settings(settings)
-    except SettingsError as exc:
-        raise InputError([*errors, *exc.errors]) from exc
     if errors:
         raise InputError(errors)
     prepared = prepare(
         document or {},
         plain_catalog(fleet.catalog)["roles"],
         nodes=fleet.nodes,
-        previous=previous_vms(previous),
+        previous=[] if previous is None else previous["vms"],
         settings=options,
         clusters=clusters,
         allowed=allowed,
@@ -96,17 +92,10 @@ def make_vm_files(
         only=None if only is None else frozenset(only),
     )
     texts = {}
+    documents = []
     if present:
         texts[path] = dump_document(prepared.definitions.document())
+        documents.append(Written(path, "vm", texts[path]))
         if commands is not None:
             texts[commands] = render_commands(prepared.definitions.vms)
-    return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts))
-
-
-def _read(path: Path, errors: list[str]) -> dict[str, t.Any] | None:
-    """The last definitions; None where there are none."""
-    try:
-        return read_document(path)
-    except InputError as exc:
-        errors += exc.errors
-        return None
+    return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts), documents=documents)

@@ -481,18 +481,10 @@ def test_what_the_catalog_no_longer_knows_is_still_a_slot():
     assert found[1]["profile"] == {"name": "l4-tp2"}
 
 
-def test_mistakes_are_told_together():
-    broken = {
-        "assignments": [{"role": "a"}, seat(replica=True)],
-        "replicas": [replica(shards=1, replica=-1), {**replica(), "shards": []}],
-    }
-    with pytest.raises(SlotError) as caught:
-        make_slots(broken, catalog(role()), [], registry_domain="a b")
-    assert len(caught.value.errors) == 5
-    assert caught.value.errors[0].startswith("plan: assignments[0] has no replica, node, engine, slots, vm")
-    assert "'a b' is not the name of a domain" in str(caught.value)
-    with pytest.raises(SlotError, match="chat/0 main stands there twice"):
-        slots_of(seat(), seat())
+@pytest.mark.parametrize("domain", ["a b", "-", None, 3, "é"])
+def test_a_domain_that_is_none(domain):
+    with pytest.raises(SlotError, match=r"registry_domain: must be the name of a domain, such as gpu\.example, not "):
+        make_slots({}, catalog(role()), [], registry_domain=domain)
 
 
 def test_input_stays_as_it_is_and_equal_input_gives_equal_bytes():
