@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FileAction,
     Made,
+    Options,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import raw_variables
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
@@ -23,29 +23,29 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles 
 
 
 class ActionModule(FileAction):
+    """Writes the profiles that a task registered."""
+
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         "directory": {"type": "path", "required": True},
         "hosts": {"type": "list", "elements": "str", "required": True},
         "result": {"type": "str", "required": True},
     }
-    refusal = "No profile was saved. Invalid input"
+    refusal = "No profile was saved"
 
-    def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
-        """Return the profiles of this run, and the last ones of nodes that gave no answer.
+    def make(self, options: Options) -> Made:
+        """Take this run's profiles, and of nodes that gave no answer the last ones.
 
-        The file of a node that gave no answer stays as it is where it cannot be read; the others are saved.
+        A last one that cannot be read stays as it is, and the others are saved.
         """
-        directory = Path(options["directory"]).absolute()
-        hostvars = task_vars["hostvars"]
-        texts = {}
+        directory, texts = options["directory"], {}
         warnings: list[str] = []
-        for name in sorted(options["hosts"]):
-            result = raw_variables(hostvars, name).get(options["result"]) or {}
+        for name in options["hosts"]:
+            result = raw_variables(self.task_vars["hostvars"], name).get(options["result"]) or {}
             profile = result.get("ansible_facts", {}).get("knaster_node")
             if profile is None:
                 for last in load_profiles(directory, [name], warnings):
                     profile = unreachable_profile(name, last)
             if profile is not None:
                 texts[profile_path(directory, name)] = dump_profile(profile)
-        changes = find_changes(texts)
+        changes = find_changes(dict(sorted(texts.items())))
         return Made({"files": [str(change.path) for change in changes], "warnings": warnings}, changes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check_given
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
@@ -39,7 +39,7 @@ def slot_documents(
 ) -> list[dict[str, t.Any]]:
     """Return one document for each slot of a plan."""
     given = plain_values(plan=plan or {}, catalog=catalog, vms=vms or [])
-    errors = check_given(given["plan"], "plan", "plan")
+    errors = check(given["plan"], "plan", "plan") if given["plan"] else []
     listed = vms_of(given["vms"], "vms", errors)
     checked = catalog_of(given["catalog"], errors)
     stop_at(errors)

@@ -11,32 +11,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
-    LAST_VMID,
-    LEAST_VMID,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check, find_violations
 
 if t.TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-_LISTS = ("roles", "nodes", "taken", "mappings")
+    from collections.abc import Mapping
 
 
 def find_input_errors(given: Mapping[str, t.Any]) -> list[str]:
-    """Return one text for each input that is no document and cannot be used."""
-    errors = [f"{name}: must be a list of maps" for name in _LISTS if not _is_list_of_maps(given.get(name))]
-    return errors or _vmid_errors("taken", given.get("taken") or [])
+    """Return one text for each thing that makes C(plan), C(roles), C(nodes), C(taken) or C(mappings) unusable.
 
-
-def _vmid_errors(name: str, entries: Sequence[Mapping[str, t.Any]]) -> list[str]:
-    return [
-        f"{name}[{at}].vmid: must be a whole number from {LEAST_VMID} to {LAST_VMID}, and is {one.get('vmid')!r}"
-        for at, one in enumerate(entries)
-        if isinstance(one.get("vmid"), bool)
-        or not isinstance(one.get("vmid"), int)
-        or not LEAST_VMID <= one["vmid"] <= LAST_VMID
-    ]
-
-
-def _is_list_of_maps(value: t.Any) -> bool:
-    return value is None or (isinstance(value, list) and all(isinstance(item, dict) for item in value))
+    What a role says of its VMs is left to who reads it.
+    """
+    lists = {name: given[name] for name in ("roles", "nodes", "taken", "mappings") if given[name] is not None}
+    errors = [str(one) for one in find_violations(lists, "provision") if one.path[2:3] != ("vm",)]
+    return errors + (check(given["plan"], "plan", "plan") if given["plan"] else [])

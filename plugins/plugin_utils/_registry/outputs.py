@@ -26,7 +26,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.comman
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import (
     FORMATS,
-    GatewayError,
     make_gateway,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.prometheus import (
@@ -76,6 +75,7 @@ def make_texts(
 ) -> Texts:
     """Return what is to be on disk for these slots, which ``find_document_errors`` found right.
 
+    :param slots: documents that are right, see C(find_document_errors)
     :raises InputError: with everything that is wrong
     """
     images = images or {}
@@ -111,7 +111,7 @@ def _gateway_files(slots: Documents, directory: Path, api_key_env: str, errors: 
     for form in FORMATS:
         try:
             found[directory / f"{form}.yaml"] = dump_document(make_gateway(slots, form, api_key_env=api_key_env))
-        except GatewayError as exc:
+        except InputError as exc:
             errors += exc.errors
     return found
 

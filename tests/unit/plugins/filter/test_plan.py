@@ -126,7 +126,7 @@ def test_plan_document():
 
 def test_plan_takes_nothing_at_all():
     document = PLAN([], [], [])
-    assert [document[key] for key in KEYS[2:9]] == [[]] * 7
+    assert [document[key] for key in KEYS[1:8]] == [[]] * 7
     assert PLAN([])["unplaced"] == []
     assert PLAN([], [CHAT])["unplaced"][0]["reason"] == "there are no nodes"
 

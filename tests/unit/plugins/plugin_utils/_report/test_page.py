@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report import page as page_module
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report import view
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
 from ansible_collections.knaster.inventory.tests.unit.plugins.plugin_utils._report.helpers import (
     HOSTILE,
     Fleet,
