@@ -56,6 +56,11 @@ def inputs_of(nodes: list[dict[str, t.Any]], plan: dict[str, t.Any], catalog: t.
     return Inputs(nodes=nodes, fleet=read_nodes(nodes), plan=plan, replicas=(), catalog=catalog)
 
 
+def sum_up(nodes: list[dict[str, t.Any]], plan: dict[str, t.Any], catalog: t.Any) -> dict[str, t.Any]:
+    """Read the profiles and sum them up."""
+    return summarise(inputs_of(nodes, plan, catalog))
+
+
 def told(what: str, value: float, most: float) -> bool:
     """Print a figure beside its target."""
     good = value <= most
@@ -71,7 +76,7 @@ def from_data(sizes: list[int]) -> bool:
         found = check_catalog(made["models"], made["roles"]).catalog
         document = make_plan(made["nodes"], found.roles, found.models)
         seconds = best(make_plan, made["nodes"], found.roles, found.models)
-        took = best(lambda: summarise(inputs_of(made["nodes"], document, found)))
+        took = best(sum_up, made["nodes"], document, found)
         inputs = inputs_of(made["nodes"], document, found)
         summary = summarise(inputs)
         text = best(format_summary, summary, inputs)
