@@ -12,11 +12,12 @@ the rest of it.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import engine_table
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES, engine_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
     CapWindow,
     Catalog,
@@ -115,6 +116,7 @@ def examine_catalog(
     missing: Collection[str] = (),
     nodes: Sequence[t.Any] = (),
     open_engines: bool = False,
+    hint: str = "",
 ) -> tuple[Catalog, list[Problem]]:
     """Return what could be read, and every problem in the order of the sections.
 
@@ -122,6 +124,7 @@ def examine_catalog(
     :param missing: sections of which a part could not be read at all, so that no name is reported as unknown for it
     :param nodes: profiles of nodes, which tell classes of GPUs, names and labels
     :param open_engines: whether an engine that nobody knows is only a warning
+    :param hint: what to say beside the remedy where a model is not known
     """
     report = _Report()
     catalog = Catalog()
@@ -133,7 +136,7 @@ def examine_catalog(
             )
     try:
         catalog = _examine(
-            sections, report, places=places or {}, missing=missing, nodes=nodes, open_engines=open_engines
+            sections, report, places=places or {}, missing=missing, nodes=nodes, open_engines=open_engines, hint=hint
         )
     except TooManyError:
         message = "there are so many mistakes that the rest was not looked at"
@@ -162,6 +165,7 @@ def _examine(
     missing: Collection[str],
     nodes: Sequence[t.Any],
     open_engines: bool,
+    hint: str,
 ) -> Catalog:
     entries = {name: _read_entries(name, sections.get(name), places, report) for name in SECTIONS}
     gpus = [(entry, _read_gpu(entry, raw)) for entry, raw in entries["gpus"]]
@@ -177,6 +181,7 @@ def _examine(
         nodes=labels_of(nodes),
         complete="models" not in missing,
         open_engines=open_engines or "engines" in missing,
+        hint=hint,
     )
     models = [(entry, _read_model(entry, raw)) for entry, raw in entries["models"]]
     names = check_models(models, rules)
@@ -395,15 +400,27 @@ def _read_slots(entry: Entry, raw: t.Any) -> tuple[Slot, ...]:
     return slots
 
 
+def _over_shipped(shipped: Mapping[str, t.Any], raw: dict[str, t.Any], values: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the values of an entry over those of the shipped table, where it has one of this name."""
+    known = shipped.get(raw.get("name", ""))
+    if known is None or raw.get("replace"):
+        return {"name": "", **values}
+    kept = [item.name for item in dataclasses.fields(known) if raw.get(item.name, "") is not None]
+    return {name: getattr(known, name) for name in kept} | values
+
+
 def _read_gpu(entry: Entry, raw: dict[str, t.Any]) -> GpuClass:
-    return _build(GpuClass, {"name": "", **_read_values(entry, (), raw)})
+    return _build(GpuClass, _over_shipped(gpu_table(), raw, _read_values(entry, (), raw)))
 
 
 def _read_engine(entry: Entry, raw: dict[str, t.Any]) -> Engine:
-    values = {"name": "", **_read_values(entry, (), raw)}
-    values["quantizations"] = {
+    own = _read_values(entry, (), raw)
+    windows = own.pop("quantizations", {})
+    values = _over_shipped(BUILTIN_ENGINES, raw, own)
+    kept = {kind: window for kind, window in values.get("quantizations", {}).items() if kind not in windows}
+    values["quantizations"] = kept | {
         kind: _read_window(entry, ("quantizations", kind), window)
-        for kind, window in (raw.get("quantizations") or {}).items()
+        for kind, window in windows.items()
         if window is not None
     }
     low, high = values.get("min_cc"), values.get("max_cc")

@@ -207,7 +207,7 @@ def read_values(raw: Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, W
     values: dict[str, t.Any] = {}
     wrong: dict[str, WrongValueError] = {}
     for key, value in raw.items():
-        if value is None:
+        if value is None or key == "replace":  # which layers it is made of is no part of an entry
             continue
         try:
             read = reader(value) if (reader := _READERS.get(key)) else _read_plain(key, value)
