@@ -14,9 +14,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import check_owned
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.capabilities import args_for
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES, engine_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
     CapWindow,
@@ -300,7 +302,19 @@ def _read_model(entry: Entry, raw: dict[str, t.Any]) -> Model:
         values["slo"] = _read_values(entry, ("slo",), raw["slo"])
     if raw.get("memory") is not None:
         values["memory"] = MemoryFacts(**_read_values(entry, ("memory",), raw["memory"]))
-    return _build(Model, values)
+    return _with_args(entry, _build(Model, values))
+
+
+def _with_args(entry: Entry, model: Model) -> Model:
+    """Return the model with everything that its engines are told in its profiles, whose own words were checked before."""
+    for engine, words in model.engine_args.items():
+        check_owned(entry, ("engine_args", engine), engine, words)
+    for index, profile in enumerate(model.profiles):
+        check_owned(entry, ("profiles", index, "args"), profile.engine, profile.args)
+    if not entry.good(("engine_args",), ("capabilities",)):
+        return model
+    profiles = (replace(one, args=args_for(model, one.engine, one.args)) for one in model.profiles)
+    return replace(model, profiles=tuple(profiles))
 
 
 def _check_names(entry: Entry, key: str, items: Sequence[Profile | Slot], raw: Sequence[t.Any]) -> None:
@@ -378,7 +392,7 @@ def _check_idle(entry: Entry, keys: Keys, seconds: int | None) -> None:
 def _read_role(entry: Entry, raw: dict[str, t.Any]) -> Role:
     values = {"name": "", **_read_values(entry, (), raw)}
     values["needs"] = _build(Needs, {"engine": "", **_read_values(entry, ("needs",), raw.get("needs") or {})})
-    values["slots"] = _read_slots(entry, raw.get("slots") or ())
+    values["slots"] = _read_slots(entry, raw.get("slots") or (), values["needs"].engine)
     if raw.get("vm") is not None:
         vm = values["vm"] = _read_values(entry, ("vm",), raw["vm"])
         if "tags" in vm:
@@ -389,7 +403,7 @@ def _read_role(entry: Entry, raw: dict[str, t.Any]) -> Role:
     return _build(Role, values)
 
 
-def _read_slots(entry: Entry, raw: t.Any) -> tuple[Slot, ...]:
+def _read_slots(entry: Entry, raw: t.Any, engine: str) -> tuple[Slot, ...]:
     if isinstance(raw, (int, float)):
         return tuple(Slot(name=f"slot{index}") for index in range(int(raw)))
     maps = [{"name": item} if isinstance(item, str) else item for item in raw]
@@ -397,6 +411,8 @@ def _read_slots(entry: Entry, raw: t.Any) -> tuple[Slot, ...]:
         _build(Slot, {"name": "", **_read_values(entry, ("slots", index), item)}) for index, item in enumerate(maps)
     )
     _check_names(entry, "slots", slots, raw)
+    for index, slot in enumerate(slots):
+        check_owned(entry, ("slots", index, "args"), engine, slot.args)
     return slots
 
 

@@ -136,6 +136,11 @@ def _check_model(entry: Entry, model: Model, rules: Rules) -> None:
         if engine := _engine(entry, ("engines", index), name, rules):
             served.append(engine)
             _check_kind(entry, ("engines", index), model.kind, engine)
+    for name in model.engine_args:
+        if name not in (*model.engines, SIMULATOR) and entry.good(("engines",)):
+            message = f"engine_args are for {name}, which is not among the engines of the model"
+            remedy = f"add it there, or use {' or '.join(model.engines)}"
+            entry.error("contradiction", ("engine_args", name), message, remedy)
     _check_context(entry, model)
     _check_scaling(entry, model)
     _check_notes(entry, model, [found for name in model.engines if (found := rules.engines.get(name))])
