@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
     collecting,
     plain_values,
@@ -15,12 +16,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
     stop_at,
     to_plain,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
-    find_input_errors,
-    previous_vms,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import find_input_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
     Settings,
     read_settings,
@@ -50,12 +47,13 @@ def vm_definitions(
     options = Settings()
     with collecting(errors):
         options = read_settings(given.pop("settings"))
-    stop_at([*errors, *find_plan_errors(given["plan"], "plan"), *find_input_errors(given)])
+    last = vms_of(given["previous"], "previous", errors)
+    stop_at([*errors, *find_input_errors(given)])
     made = make_definitions(
         given["plan"] or {},
         given["roles"] or [],
         nodes=given["nodes"] or [],
-        previous=previous_vms(given["previous"]),
+        previous=last,
         taken=given["taken"] or [],
         mappings=given["mappings"] or [],
         settings=options,
@@ -72,8 +70,10 @@ def vm_table(hostvars: t.Any, results: t.Any, hosts: t.Any = ()) -> str:
     found: list[dict[str, t.Any]] = []
     for host in given["hosts"]:
         for name in names:
-            registered = to_plain((raw_variables(hostvars, host).get(name) or {}).get("results") or [], name)
-            found += [{**one, "host": host} for one in registered if isinstance(one, dict) and not one.get("skipped")]
+            for one in (raw_variables(hostvars, host).get(name) or {}).get("results") or []:
+                # ansible-core puts an object that is not data beside the message of a failure.
+                told = to_plain({key: one[key] for key in one if key != "exception"}, name)
+                found += [] if told.get("skipped") else [{**told, "host": host}]
     return format_results(found)
 
 

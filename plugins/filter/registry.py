@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
     plain_values,
@@ -14,13 +16,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
     stop_at,
     to_plain,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import command_documents
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import make_gateway
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     find_document_errors,
     find_option_errors,
-    vm_definitions_of,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.prometheus import (
     find_window_errors,
@@ -39,8 +39,8 @@ def slot_documents(
 ) -> list[dict[str, t.Any]]:
     """Return one document for each slot of a plan."""
     given = plain_values(plan=plan or {}, catalog=catalog, vms=vms or [])
-    errors = find_plan_errors(given["plan"], "plan")
-    listed = vm_definitions_of(given["vms"], errors, "vms")
+    errors = check(given["plan"], "plan", "plan") if given["plan"] else []
+    listed = vms_of(given["vms"], "vms", errors)
     checked = catalog_of(given["catalog"], errors)
     stop_at(errors)
     return make_slots(given["plan"], checked, listed, registry_domain=registry_domain, bare_metal=bool(bare_metal))

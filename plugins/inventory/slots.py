@@ -34,9 +34,9 @@ options:
     choices: [knaster.inventory.slots]
   path:
     description:
-      - The directory of the slots. A relative path starts at the directory that Ansible was called in.
-      - Files without the mark of this collection are passed over.
-    type: path
+      - The directory of the slots. A relative path starts at the directory of the inventory source file.
+      - Files without the mark of this collection are ignored.
+    type: str
     default: knaster/slots
 extends_documentation_fragment:
   - constructed
@@ -69,6 +69,7 @@ from pathlib import Path
 from ansible.errors import AnsibleParserError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.path import unfrackpath
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.hosts import (
@@ -104,11 +105,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 return t.cast("list[dict[str, t.Any]]", self._cache[key])
             except KeyError:
                 pass
-        directory = Path(self.get_option("path")).absolute()
+        directory = Path(unfrackpath(self.get_option("path"), follow=False, basedir=path))
         try:
             slots = load_slots(directory)
         except InputError as exc:
-            raise AnsibleParserError(f"The slots of {directory} cannot be read:\n{exc}") from exc
+            raise AnsibleParserError(f"The slots of {directory} cannot be read:\n{exc}") from None
         if wanted:
             self._cache[key] = slots
         return slots

@@ -178,7 +178,7 @@ without_command:
   description: The slots for which no start command was made, by the reason why.
   returned: success
   type: dict
-  sample: {"no model is settled for it": ["chat.0.main"]}
+  sample: {"no model is set for it": ["chat.0.main"]}
 summary:
   description: The result in words, one line each.
   returned: success

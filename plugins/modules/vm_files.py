@@ -18,7 +18,7 @@ description:
     the directories of a catalog, and writes them to a file. The file is also the memory of vmids.
   - With O(state=present) it compares them with what M(knaster.inventory.proxmox_cluster_info) and
     M(knaster.inventory.proxmox_pci_info) found, reports everything that is in the way at once, and gives the steps that the role
-    P(knaster.inventory.proxmox#role) then takes.
+    P(knaster.inventory.provision#role) then takes.
   - With an error nothing is written and there are no steps.
   - It works on the controller, connects to nothing, and reads and writes files only. Relative paths start at the directory
     that C(ansible-playbook) was called in.

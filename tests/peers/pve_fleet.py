@@ -23,9 +23,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci imp
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import absent_definition, definition
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import prepare
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import read_settings
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run, prepare
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed, read_settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import read_state
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -225,10 +224,8 @@ def provision(api, fleet, *, plan_document=None, allowed=None, check_mode=False,
         fleet.roles,
         nodes=fleet.profiles,
         previous=fleet.previous,
-        settings=fleet.settings(),
         clusters={fleet.cluster: cluster},
-        allowed=allowed or Allowed(),
-        present=present,
+        run=Run(settings=fleet.settings(), allowed=allowed or Allowed(), present=present),
     )
     if prepared.errors:
         raise PreflightError(prepared.errors)

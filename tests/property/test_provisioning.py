@@ -23,7 +23,7 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -385,7 +385,7 @@ def test_each_difference_is_named_with_its_remedy(peer) -> None:
     }
     assert all(one.remedy for one in found.values())
     assert found["gpu_held", "chat-1"].text.startswith(
-        "desktop (machine 5001), which is not ours, is configured with the GPU"
+        "desktop (VM 5001), which is not managed by knaster.inventory, is configured with the GPU"
     )
     changed = sorted(step.text.split()[0] for step, result in told.results if result["changed"])
     assert changed == ["chat-0", "gateway-1", "mapping"]

@@ -25,7 +25,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.comman
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import (
     FORMATS,
-    GatewayError,
     make_gateway,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.prometheus import (
@@ -57,17 +56,6 @@ class Where:
     engines: Path | None = None
 
 
-def vm_definitions_of(given: t.Any, errors: list[str], where: str) -> Documents:
-    """Return the list of machines that a document of them or the list itself holds."""
-    listed = given.get("vms") if isinstance(given, dict) else given
-    if listed is None:
-        listed = []
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        errors.append(f"{where}: holds no list of machines; make the definitions again")
-        return []
-    return listed
-
-
 @dataclass(slots=True, kw_only=True)
 class Texts:
     """What is to be on disk: the texts by file, and of those that may be a stranger's the mark that ours carry."""
@@ -87,10 +75,11 @@ def make_texts(
 ) -> Texts:
     """Return what is to be on disk for these slots.
 
+    :param slots: documents that are right, see C(find_document_errors)
     :raises InputError: with everything that is wrong
     """
     images = images or {}
-    errors = [*find_document_errors(slots), *find_option_errors(images, api_key_env)]
+    errors = find_option_errors(images, api_key_env)
     if errors:
         raise InputError(errors)
     slots = [clean_document(slot) for slot in slots]
@@ -122,7 +111,7 @@ def _gateway_files(slots: Documents, directory: Path, api_key_env: str, errors: 
     for form in FORMATS:
         try:
             found[directory / f"{form}.yaml"] = dump_document(make_gateway(slots, form, api_key_env=api_key_env))
-        except GatewayError as exc:
+        except InputError as exc:
             errors += exc.errors
     return found
 

@@ -21,6 +21,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files
     read_document,
     read_text,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     SLOT_MARK,
     SLOT_SUFFIX,
@@ -28,9 +29,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.output
     Texts,
     Where,
     make_texts,
-    vm_definitions_of,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import MANAGED_BY, SlotError, make_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import MANAGED_BY, make_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog, read_plan
 
 if t.TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_slots(
     machines: Documents = []
     if vms is not None and not bare_metal:
         try:
-            machines = vm_definitions_of(read_document(vms), errors, str(vms))
+            machines = vms_of(read_document(vms), str(vms), errors)
         except InputError as exc:
             errors += exc.errors
     found, warnings = read_catalog(catalog, errors) if catalog else (Catalog(), ())
@@ -73,7 +73,7 @@ def read_slots(
         raise InputError(errors)
     try:
         slots = make_slots(document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal)
-    except SlotError as exc:
+    except InputError as exc:
         raise InputError([f"{plan}: {error}" for error in exc.errors]) from exc
     return slots, list(warnings)
 

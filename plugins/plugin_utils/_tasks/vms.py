@@ -10,25 +10,20 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes, read_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
-    find_input_errors,
-    previous_vms,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import (
     Prepared,
+    Run,
     prepare,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
-    SettingsError,
-    read_settings,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import read_settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import (
     read_fleet,
     read_plan,
@@ -39,8 +34,20 @@ if t.TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import FileChange
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What definitions are read from and where they go, ``vms`` being both; ``commands`` only where they are wanted."""
+
+    vms: Path
+    plan: Path
+    profiles: Path
+    hosts: Sequence[str]
+    catalog: Sequence[str]
+    settings: Mapping[str, t.Any]
+    commands: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,61 +59,40 @@ class VmFiles:
     changes: list[FileChange]
 
 
-def make_vm_files(
-    path: Path,
-    *,
-    plan: Path,
-    profiles: Path,
-    hosts: Sequence[str],
-    catalog: Sequence[str],
-    settings: Mapping[str, t.Any],
-    commands: Path | None,
-    clusters: Mapping[str, Cluster] | None,
-    allowed: Allowed,
-    present: bool,
-    only: Sequence[str] | None,
-) -> VmFiles:
+def make_vm_files(sources: Sources, run: Run, clusters: Mapping[str, Cluster] | None) -> VmFiles:
     """Read everything, and say what is to be done. Nothing is written.
 
-    :param commands: where the definitions go as shell commands, where they are wanted
+    :param run: what the run is asked to do; its settings are those of the sources
+    :param clusters: the state of each cluster; None where nothing is asked of them
     :raises InputError: with everything that is wrong in what is read
     """
-    fleet = read_fleet(profiles, hosts, catalog)
+    fleet = read_fleet(sources.profiles, sources.hosts, sources.catalog)
     errors = fleet.errors
-    document = read_plan(plan, errors) if present else {}
-    previous = _read(path, errors)
-    if not errors:
-        errors += [f"{path}: {error}" for error in find_input_errors({"previous": previous})]
-        errors += [f"{plan}: {error}" for error in find_input_errors({"plan": document})]
+    plan = read_plan(sources.plan, errors) if run.present else {}
+    previous = None
     try:
-        options = read_settings(settings)
-    except SettingsError as exc:
-        raise InputError([*errors, *exc.errors]) from exc
+        previous = read_document(sources.vms)
+    except InputError as exc:
+        errors += exc.errors
+    if previous:
+        errors += check(previous, "vm", str(sources.vms))
+    try:
+        run = replace(run, settings=read_settings(sources.settings))
+    except InputError as exc:
+        errors += exc.errors
     if errors:
         raise InputError(errors)
     prepared = prepare(
-        document or {},
+        plan or {},
         plain_catalog(fleet.catalog)["roles"],
         nodes=fleet.nodes,
-        previous=previous_vms(previous),
-        settings=options,
+        previous=(previous or {}).get("vms", []),
         clusters=clusters,
-        allowed=allowed,
-        present=present,
-        only=None if only is None else frozenset(only),
+        run=run,
     )
     texts = {}
-    if present:
-        texts[path] = dump_document(prepared.definitions.document())
-        if commands is not None:
-            texts[commands] = render_commands(prepared.definitions.vms)
+    if run.present:
+        texts[sources.vms] = dump_document(prepared.definitions.document())
+        if sources.commands is not None:
+            texts[sources.commands] = render_commands(prepared.definitions.vms)
     return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts))
-
-
-def _read(path: Path, errors: list[str]) -> dict[str, t.Any] | None:
-    """The last definitions; None where there are none."""
-    try:
-        return read_document(path)
-    except InputError as exc:
-        errors += exc.errors
-        return None

@@ -24,7 +24,7 @@ TEST_ERRORS = [
     ("to_document", {"when": dt.date(2026, 1, 1)}, "to_document: the document: cannot be used as data"),
     ("to_document", {"x": float("nan")}, "to_document: "),
     ("from_document", 7, "from_document: needs a text, found 7"),
-    ("from_document", "- a\n", "from_document: the text is not a mapping"),
+    ("from_document", "- a\n", "from_document: does not hold a map"),
 ]
 
 
