@@ -16,8 +16,11 @@ description:
     checks everything that they say, and returns it as plain lists.
   - Every mistake is reported in one go, each with file, line, column, path and what would be right.
     Nothing is returned from a catalog that has an error.
-  - Of several directories the later one wins, entry by entry, by name.
-    An entry that replaces another one keeps the place of the other in the list.
+  - Of several directories the later one changes entries of the earlier by name, key by key; maps are merged one level
+    deep, everything else is replaced, V(null) removes a key, and C(replace=true) replaces a whole entry.
+    An entry that changes another one keeps the place of the other in the list.
+  - Beside models of your own, of the models that come with the collection those are returned that your models, slots or
+    fallbacks name. Its roles are returned where no directory of yours has a C(roles.yaml).
 requirements:
   - PyYAML (it comes with ansible-core)
   - jsonschema
@@ -26,7 +29,8 @@ options:
     description:
       - Directories that hold the files of a catalog.
       - A relative path is seen from the current directory of the user who runs Ansible.
-      - Without any it is C(catalog) in that directory, else the catalog that comes with the collection.
+      - The word V(shipped) is the catalog that comes with the collection.
+      - Without any it is that one, under C(catalog) in that directory.
     type: list
     elements: path
     default: []
@@ -41,9 +45,9 @@ EXAMPLES = r"""
   ansible.builtin.set_fact:
     catalog: "{{ lookup('knaster.inventory.catalog', 'catalog') }}"
 
-- name: Read a shared catalog with changes of this site on top
+- name: Read the shipped catalog, a shared one, and changes of this site on top
   ansible.builtin.set_fact:
-    catalog: "{{ lookup('knaster.inventory.catalog', '/srv/catalog', 'site/catalog') }}"
+    catalog: "{{ lookup('knaster.inventory.catalog', 'shipped', '/srv/catalog', 'site/catalog') }}"
 
 - name: Show which file describes a model
   ansible.builtin.debug:
@@ -80,7 +84,8 @@ _raw:
     sources:
       description:
         - Where each entry stands, as a dictionary by list and by name.
-        - An entry that replaced others has C(replaces), the places of the others.
+        - An entry that changes others has C(replaces), the places of the others, and C(keys), the place of each key that
+          it has.
       type: dict
       sample:
         models:

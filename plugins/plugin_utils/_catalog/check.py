@@ -12,11 +12,14 @@ the rest of it.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import engine_table
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import check_owned
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.capabilities import args_for
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES, engine_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
     CapWindow,
     Catalog,
@@ -115,6 +118,7 @@ def examine_catalog(
     missing: Collection[str] = (),
     nodes: Sequence[t.Any] = (),
     open_engines: bool = False,
+    hint: str = "",
 ) -> tuple[Catalog, list[Problem]]:
     """Return what could be read, and every problem in the order of the sections.
 
@@ -122,6 +126,7 @@ def examine_catalog(
     :param missing: sections of which a part could not be read at all, so that no name is reported as unknown for it
     :param nodes: profiles of nodes, which tell classes of GPUs, names and labels
     :param open_engines: whether an engine that nobody knows is only a warning
+    :param hint: what to say beside the remedy where a model is not known
     """
     report = _Report()
     catalog = Catalog()
@@ -133,7 +138,7 @@ def examine_catalog(
             )
     try:
         catalog = _examine(
-            sections, report, places=places or {}, missing=missing, nodes=nodes, open_engines=open_engines
+            sections, report, places=places or {}, missing=missing, nodes=nodes, open_engines=open_engines, hint=hint
         )
     except TooManyError:
         message = "there are so many mistakes that the rest was not looked at"
@@ -162,6 +167,7 @@ def _examine(
     missing: Collection[str],
     nodes: Sequence[t.Any],
     open_engines: bool,
+    hint: str,
 ) -> Catalog:
     entries = {name: _read_entries(name, sections.get(name), places, report) for name in SECTIONS}
     gpus = [(entry, _read_gpu(entry, raw)) for entry, raw in entries["gpus"]]
@@ -177,6 +183,7 @@ def _examine(
         nodes=labels_of(nodes),
         complete="models" not in missing,
         open_engines=open_engines or "engines" in missing,
+        hint=hint,
     )
     models = [(entry, _read_model(entry, raw)) for entry, raw in entries["models"]]
     names = check_models(models, rules)
@@ -295,7 +302,19 @@ def _read_model(entry: Entry, raw: dict[str, t.Any]) -> Model:
         values["slo"] = _read_values(entry, ("slo",), raw["slo"])
     if raw.get("memory") is not None:
         values["memory"] = MemoryFacts(**_read_values(entry, ("memory",), raw["memory"]))
-    return _build(Model, values)
+    return _with_args(entry, _build(Model, values))
+
+
+def _with_args(entry: Entry, model: Model) -> Model:
+    """Return the model with everything that its engines are told in its profiles, whose own words were checked before."""
+    for engine, words in model.engine_args.items():
+        check_owned(entry, ("engine_args", engine), engine, words)
+    for index, profile in enumerate(model.profiles):
+        check_owned(entry, ("profiles", index, "args"), profile.engine, profile.args)
+    if not entry.good(("engine_args",), ("capabilities",)):
+        return model
+    profiles = (replace(one, args=args_for(model, one.engine, one.args)) for one in model.profiles)
+    return replace(model, profiles=tuple(profiles))
 
 
 def _check_names(entry: Entry, key: str, items: Sequence[Profile | Slot], raw: Sequence[t.Any]) -> None:
@@ -373,7 +392,7 @@ def _check_idle(entry: Entry, keys: Keys, seconds: int | None) -> None:
 def _read_role(entry: Entry, raw: dict[str, t.Any]) -> Role:
     values = {"name": "", **_read_values(entry, (), raw)}
     values["needs"] = _build(Needs, {"engine": "", **_read_values(entry, ("needs",), raw.get("needs") or {})})
-    values["slots"] = _read_slots(entry, raw.get("slots") or ())
+    values["slots"] = _read_slots(entry, raw.get("slots") or (), values["needs"].engine)
     if raw.get("vm") is not None:
         vm = values["vm"] = _read_values(entry, ("vm",), raw["vm"])
         if "tags" in vm:
@@ -384,7 +403,7 @@ def _read_role(entry: Entry, raw: dict[str, t.Any]) -> Role:
     return _build(Role, values)
 
 
-def _read_slots(entry: Entry, raw: t.Any) -> tuple[Slot, ...]:
+def _read_slots(entry: Entry, raw: t.Any, engine: str) -> tuple[Slot, ...]:
     if isinstance(raw, (int, float)):
         return tuple(Slot(name=f"slot{index}") for index in range(int(raw)))
     maps = [{"name": item} if isinstance(item, str) else item for item in raw]
@@ -392,18 +411,32 @@ def _read_slots(entry: Entry, raw: t.Any) -> tuple[Slot, ...]:
         _build(Slot, {"name": "", **_read_values(entry, ("slots", index), item)}) for index, item in enumerate(maps)
     )
     _check_names(entry, "slots", slots, raw)
+    for index, slot in enumerate(slots):
+        check_owned(entry, ("slots", index, "args"), engine, slot.args)
     return slots
 
 
+def _over_shipped(shipped: Mapping[str, t.Any], raw: dict[str, t.Any], values: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the values of an entry over those of the shipped table, where it has one of this name."""
+    known = shipped.get(raw.get("name", ""))
+    if known is None or raw.get("replace"):
+        return {"name": "", **values}
+    kept = [item.name for item in dataclasses.fields(known) if raw.get(item.name, "") is not None]
+    return {name: getattr(known, name) for name in kept} | values
+
+
 def _read_gpu(entry: Entry, raw: dict[str, t.Any]) -> GpuClass:
-    return _build(GpuClass, {"name": "", **_read_values(entry, (), raw)})
+    return _build(GpuClass, _over_shipped(gpu_table(), raw, _read_values(entry, (), raw)))
 
 
 def _read_engine(entry: Entry, raw: dict[str, t.Any]) -> Engine:
-    values = {"name": "", **_read_values(entry, (), raw)}
-    values["quantizations"] = {
+    own = _read_values(entry, (), raw)
+    windows = own.pop("quantizations", {})
+    values = _over_shipped(BUILTIN_ENGINES, raw, own)
+    kept = {kind: window for kind, window in values.get("quantizations", {}).items() if kind not in windows}
+    values["quantizations"] = kept | {
         kind: _read_window(entry, ("quantizations", kind), window)
-        for kind, window in (raw.get("quantizations") or {}).items()
+        for kind, window in windows.items()
         if window is not None
     }
     low, high = values.get("min_cc"), values.get("max_cc")

@@ -77,6 +77,7 @@ class Model:
     source: str | None = None
     profiles: tuple[Profile, ...] = ()
     scaling: Scaling | None = None
+    engine_args: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fallbacks: tuple[str, ...] = ()
     routing_profile: str | None = None
     slo: Mapping[str, int] = field(default_factory=dict)  # milliseconds
@@ -110,6 +111,7 @@ class Slot:
 
     name: str
     model: str | None = None
+    args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

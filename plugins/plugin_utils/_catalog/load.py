@@ -9,36 +9,51 @@ from __future__ import annotations
 
 import os
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import SECTIONS, examine_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.layers import (
+    LayeredOrigin,
+    origins_of_keys,
+    overlay,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import (
     ERROR,
     WARNING,
     CatalogError,
+    Entry,
     Place,
     Problem,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import CatalogFile, NodeOrigin
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import CatalogFile
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import FileError, list_names, read_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shorten
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shorten, shown
 
 if t.TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Origin
 
 MAX_BYTES = 4 * 1024 * 1024
 
 
+# The catalog that comes with the collection.
+SHIPPED = str(Path(os.path.realpath(__file__)).parents[3] / "catalog")
+
+# What an entry that is not a change of an earlier one needs.
+_NEEDED = {"models": "kind", "roles": "needs"}
+
+
 @dataclass(slots=True, kw_only=True)
 class LoadedCatalog:
-    """What the files of a catalog say, not yet checked."""
+    """What the files of a catalog say, not yet checked; ``users`` are the names that layers of the user write."""
 
     sections: dict[str, list[t.Any]] = field(default_factory=lambda: {name: [] for name in SECTIONS})
-    places: dict[str, list[NodeOrigin]] = field(default_factory=lambda: {name: [] for name in SECTIONS})
+    places: dict[str, list[Origin]] = field(default_factory=lambda: {name: [] for name in SECTIONS})
     sources: dict[str, dict[str, dict[str, t.Any]]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
+    users: dict[str, set[str]] = field(default_factory=lambda: {name: set() for name in SECTIONS})
     problems: list[Problem] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)
 
@@ -64,33 +79,78 @@ def read_catalog(directories: Sequence[str]) -> Examined:
 
 
 def examine_directories(directories: Sequence[str], *, nodes: Sequence[t.Any] = ()) -> Examined:
-    """Return what could be read of these directories, and every problem in the order of the files."""
+    """Return what could be read of these directories, and every problem in the order of the files.
+
+    Of the models that come with the collection only those that somebody asked for are left beside models of the user,
+    and warnings of them are left beside any other directory.
+    """
     loaded = load_catalog(directories)
-    catalog, problems = examine_catalog(loaded.sections, places=loaded.places, missing=loaded.missing, nodes=nodes)
+    hint = "" if any(map(_is_shipped, directories)) else f"; shipped among the directories adds the models of {SHIPPED}"
+    catalog, problems = examine_catalog(
+        loaded.sections, places=loaded.places, missing=loaded.missing, nodes=nodes, hint=hint
+    )
+    if not all(map(_is_shipped, directories)):
+        asked = _find_asked(catalog, loaded.users["models"])
+        unasked = {f"model {model.name}" for model in catalog.models if model.name not in asked}
+        problems = [one for one in problems if one.severity == ERROR or one.entry not in unasked]
+        if loaded.users["models"]:
+            catalog = replace(catalog, models=tuple(model for model in catalog.models if model.name in asked))
+            sources = loaded.sources["models"]
+            loaded.sources["models"] = {name: sources[name] for name in sources if name in asked}
     problems = [*loaded.problems, *problems]
     files = {file: number for number, file in enumerate(dict.fromkeys(problem.place.file for problem in problems))}
     problems.sort(key=lambda one: (files[one.place.file], one.place.line or 0, one.place.column or 0))
     return Examined(catalog=catalog, sources=loaded.sources, problems=problems)
 
 
+def _find_asked(catalog: Catalog, users: Iterable[str]) -> set[str]:
+    """Return the names of models that the user writes, serves in a slot, or falls back to from one of these."""
+    models = catalog.by_name()
+    waiting = [*users, *(slot.model for role in catalog.roles for slot in role.slots if slot.model)]
+    asked: set[str] = set()
+    while waiting:
+        model = models.get(waiting.pop())
+        if model and model.name not in asked:
+            asked.add(model.name)
+            waiting += model.fallbacks
+    return asked
+
+
 def load_catalog(directories: Sequence[str]) -> LoadedCatalog:
-    """Read the files of these directories into one list a section; what is wrong with a file is among the problems."""
+    """Read the files of these directories into one list a section; what is wrong with a file is among the problems.
+
+    The roles that come with the collection are left out where another directory has a ``roles.yaml``.
+    """
     loaded = LoadedCatalog()
     defaults: dict[str, t.Any] = {}
     if not directories:
         message, remedy = "no directory was named", "name the directory of a catalog"
         loaded.problems.append(Problem(severity=ERROR, code="no_files", path="", message=message, remedy=remedy))
-    for directory in directories:
-        files = _find_files(directory, loaded)
+    layers = [(_is_shipped(directory), _find_files(directory, loaded)) for directory in directories]
+    own = [files for shipped, files in layers if not shipped]
+    own_roles = any("roles" in files for files in own)
+    for shipped, files in layers:
         for section in SECTIONS:
-            if section in files:
-                defaults |= _load_section(section, files[section], loaded)
+            if section in files and not (shipped and section == "roles" and own_roles):
+                defaults |= _load_section(section, files[section], loaded, shipped=shipped)
+    if own and not own_roles and len(own) < len(layers) and "roles" not in loaded.missing:
+        message, remedy = (
+            "no directory of yours has a roles.yaml: these roles are used",
+            "write one, or roles: [] for none",
+        )
+        file = next(files["roles"] for shipped, files in layers if shipped)
+        loaded.problems.append(_file_problem(file, message, remedy, code="shipped_roles", severity=WARNING))
+    _give_way(loaded)
     _apply_defaults(loaded, defaults)
     return loaded
 
 
-def _load_section(section: str, file: str, loaded: LoadedCatalog) -> dict[str, t.Any]:
-    """Add the entries of one file to a section; an entry of the same name from an earlier directory gives way."""
+def _is_shipped(directory: str) -> bool:
+    return "\0" not in directory and os.path.realpath(directory) == SHIPPED
+
+
+def _load_section(section: str, file: str, loaded: LoadedCatalog, *, shipped: bool) -> dict[str, t.Any]:
+    """Add the entries of one file to a section; one of a known name changes the entry of an earlier directory."""
     try:
         text = read_text(Path(file), limit=MAX_BYTES) or ""
     except FileError as exc:
@@ -102,29 +162,61 @@ def _load_section(section: str, file: str, loaded: LoadedCatalog) -> dict[str, t
     loaded.problems += document.problems
     if document.broken:
         loaded.missing.add(section)
-    earlier = {name: dict(source) for name, source in loaded.sources[section].items()}
+    raws, places, sources = loaded.sections[section], loaded.places[section], loaded.sources[section]
+    positions = {raw.get("name"): at for at, raw in enumerate(raws) if isinstance(raw, dict) and raw["name"] in sources}
+    earlier = tuple(sources)
     for raw, origin in entries:
         name = raw.get("name") if isinstance(raw, dict) else None
-        _index, place = origin.locate(("name",))
-        source: dict[str, t.Any] = {"file": file, "line": place.line}
-        if isinstance(name, str) and name in earlier:
-            replaced = earlier.pop(name)
-            source["replaces"] = [*replaced.pop("replaces", ()), f"{replaced['file']}:{replaced['line']}"]
-            position = next(
-                index
-                for index, other in enumerate(loaded.sections[section])
-                if isinstance(other, dict) and other.get("name") == name
+        if not isinstance(name, str):
+            raws.append(raw)
+            places.append(origin)
+            continue
+        if not shipped:
+            loaded.users[section].add(name)
+        if (at := positions.pop(name, None)) is not None:
+            sources[name] = _source(origin, sources[name])
+            raws[at], inherited = overlay(raws[at], raw)
+            if inherited:
+                layered = places[at] = LayeredOrigin(origin, places[at], inherited)
+                sources[name]["keys"] = origins_of_keys(raws[at], layered)
+            else:
+                places[at] = origin
+        elif (needed := _NEEDED.get(section)) and needed not in raw and (meant := nearest(name, earlier)):
+            label = f"{SECTIONS[section]} {shorten(name)}"
+            entry = Entry(section=section, index=None, label=label, origin=origin, problems=loaded.problems)
+            message = (
+                f"no {SECTIONS[section]} of an earlier directory is called {shown(name)}, and a new one needs {needed}"
             )
-            loaded.sections[section][position] = raw
-            loaded.places[section][position] = origin
+            entry.error("unknown_reference", ("name",), message, f"did you mean {meant}?")
+            loaded.missing.add(section)
         else:
-            loaded.sections[section].append(raw)
-            loaded.places[section].append(origin)
-            if isinstance(name, str) and name in loaded.sources[section]:
-                continue  # a second one in the same file is reported when the catalog is checked
-        if isinstance(name, str):
-            loaded.sources[section][name] = source
+            raws.append(raw)
+            places.append(origin)
+            sources.setdefault(name, _source(origin))  # a second one is reported when the catalog is checked
     return defaults
+
+
+def _source(origin: Origin, below: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+    """Return where an entry stands, and the places of the entries that it changes."""
+    _index, place = origin.locate(("name",))
+    source: dict[str, t.Any] = {"file": place.file, "line": place.line}
+    if below:
+        source["replaces"] = [*below.get("replaces", ()), f"{below['file']}:{below['line']}"]
+    return source
+
+
+def _give_way(loaded: LoadedCatalog) -> None:
+    """Take from the shipped models the aliases that a user gave to another model, or that one is called."""
+    shipped, taken = [], set(loaded.users["models"])
+    for raw, origin in zip(loaded.sections["models"], loaded.places["models"], strict=True):
+        aliases = raw.get("aliases") if isinstance(raw, dict) else None
+        if isinstance(aliases, list):
+            if os.path.dirname(origin.locate(("aliases",))[1].file or "") == SHIPPED:
+                shipped.append(raw)
+            else:
+                taken.update(alias for alias in aliases if isinstance(alias, str))
+    for raw in shipped:
+        raw["aliases"] = [alias for alias in raw["aliases"] if alias not in taken]
 
 
 def _apply_defaults(loaded: LoadedCatalog, defaults: dict[str, t.Any]) -> None:

@@ -62,6 +62,8 @@ class Rules(t.NamedTuple):
     complete: bool
     # Whether an engine that nobody knows may stand in a list that was not given.
     open_engines: bool
+    # What to say beside the remedy where a model is not known.
+    hint: str
 
     @property
     def cpu_engines(self) -> str:
@@ -134,6 +136,11 @@ def _check_model(entry: Entry, model: Model, rules: Rules) -> None:
         if engine := _engine(entry, ("engines", index), name, rules):
             served.append(engine)
             _check_kind(entry, ("engines", index), model.kind, engine)
+    for name in model.engine_args:
+        if name not in (*model.engines, SIMULATOR) and entry.good(("engines",)):
+            message = f"engine_args are for {name}, which is not among the engines of the model"
+            remedy = f"add it there, or use {' or '.join(model.engines)}"
+            entry.error("contradiction", ("engine_args", name), message, remedy)
     _check_context(entry, model)
     _check_scaling(entry, model)
     _check_notes(entry, model, [found for name in model.engines if (found := rules.engines.get(name))])
@@ -388,7 +395,7 @@ def _check_fallbacks(models: Sequence[tuple[Entry, Model]], names: Named, rules:
             if target is None:
                 if rules.complete:
                     message = f"fallback {shown(name)} of {model.name} is no model"
-                    entry.error("unknown_reference", keys, message, suggest(name, names))
+                    entry.error("unknown_reference", keys, message, suggest(name, names) + rules.hint)
             elif target[1].kind != model.kind and entry.good(("kind",)) and target[0].good(("kind",)):
                 message = f"a model of kind {model.kind} cannot fall back to {target[1].name}, of kind {target[1].kind}"
                 entry.error("contradiction", keys, message, "name a model of the same kind")
@@ -529,7 +536,7 @@ def _resolve_slots(entry: Entry, role: Role, names: Named, rules: Rules) -> Role
         keys: Keys = ("slots", index, "model")
         if slot.model and found is None and rules.complete:
             message = f"the model {shown(slot.model)} of slot {slot.name} does not exist"
-            entry.error("unknown_reference", keys, message, suggest(slot.model, names))
+            entry.error("unknown_reference", keys, message, suggest(slot.model, names) + rules.hint)
         if found:
             _check_slot(entry, keys, role, found, rules)
         slots.append(replace(slot, model=found[1].name) if found else slot)

@@ -21,7 +21,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.secrets im
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown
 
 if t.TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ComputeCap
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
@@ -153,6 +153,14 @@ def _read_engines(value: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(read_engine, value)))
 
 
+def _read_args(value: Sequence[t.Any]) -> tuple[str, ...]:
+    return tuple(map(read_argument, value))
+
+
+def _read_engine_args(value: Mapping[str, t.Any]) -> dict[str, tuple[str, ...]]:
+    return {read_engine(engine): _read_args(words) for engine, words in value.items() if words is not None}
+
+
 def _read_texts(value: Mapping[t.Any, t.Any]) -> dict[str, str]:
     return {str(key): str(item) for key, item in value.items() if item is not None}
 
@@ -173,7 +181,8 @@ _READERS: Mapping[str, Callable[[t.Any], t.Any]] = {
     "gpu_class": read_gpu_class,
     "engine": read_engine,
     "engines": _read_engines,
-    "args": lambda words: tuple(map(read_argument, words)),
+    "args": _read_args,
+    "engine_args": _read_engine_args,
     "env": _read_texts,
     "node_selector": _read_texts,
     "cloud_init": _read_texts,
@@ -207,7 +216,7 @@ def read_values(raw: Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, W
     values: dict[str, t.Any] = {}
     wrong: dict[str, WrongValueError] = {}
     for key, value in raw.items():
-        if value is None:
+        if value is None or key == "replace":  # which layers it is made of is no part of an entry
             continue
         try:
             read = reader(value) if (reader := _READERS.get(key)) else _read_plain(key, value)
@@ -222,7 +231,7 @@ def read_values(raw: Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, W
 def explain(keys: Keys, value: t.Any) -> WrongValueError | None:
     """Return what is wrong with a value that its schema refuses, where more can be said than the schema does."""
     above, name = ("", "", *keys)[-2:]
-    reader = read_argument if above == "args" else _READERS.get(str(name))
+    reader = read_argument if "args" in keys[-2:-1] or "engine_args" in keys[-3:-2] else _READERS.get(str(name))
     try:
         if reader and above not in _FREE:
             reader(value)

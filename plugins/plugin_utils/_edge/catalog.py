@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import SECTIONS, examine_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import SHIPPED
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown
@@ -20,25 +21,25 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The catalog that comes with the collection.
-_SHIPPED = Path(os.path.realpath(__file__)).parents[3] / "catalog"
+# What the catalog that comes with the collection is called in a list of directories.
+_SHIPPED_WORD = "shipped"
 
 
 def catalog_directories(value: t.Any) -> list[str]:
     """Return the directories of the catalog that is meant: those that were named, as absolute paths.
 
-    Without any it is ``catalog`` in the directory that Ansible was called in, else the one that comes with the
-    collection. Everything that takes a catalog asks here, so that all of them mean the same one.
+    Without any it is the one that comes with the collection, under ``catalog`` in the directory that Ansible was called
+    in. Everything that takes a catalog asks here, so that all of them mean the same one.
     """
     named = as_directories(value)
-    if named:
-        return named
-    own = Path.cwd() / "catalog"
-    return [str(own if own.is_dir() else _SHIPPED)]
+    own = str(Path.cwd() / "catalog")
+    return named or [SHIPPED, *([own] if os.path.isdir(own) and os.path.realpath(own) != SHIPPED else [])]
 
 
 def as_directories(value: t.Any) -> list[str]:
     """Return absolute paths for one directory or a list of them, seen from the user's current directory.
+
+    The word C(shipped) is the catalog that comes with the collection.
 
     :raises InputError: when a value is not a path
     """
@@ -46,6 +47,8 @@ def as_directories(value: t.Any) -> list[str]:
     for item in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(item, (list, tuple)):
             found += as_directories(item)
+        elif item == _SHIPPED_WORD:
+            found.append(SHIPPED)
         elif isinstance(item, (str, os.PathLike)) and str(item):
             found.append(os.path.abspath(os.path.expanduser(str(item))))
         else:

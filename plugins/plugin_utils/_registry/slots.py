@@ -12,8 +12,15 @@ from __future__ import annotations
 import ipaddress
 import re
 import typing as t
+from dataclasses import replace
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.capabilities import (
+    args_for,
+    join_args,
+    switched_on,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import engine_table
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Profile
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import gpu_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
@@ -43,11 +50,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
-        Catalog,
-        Model,
-        Profile,
-    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog, Model
 
 VERSION = 1
 
@@ -211,7 +214,7 @@ class _Writer:
         self.machines = machines
         self.errors = errors
         self.models = catalog.by_name()
-        self.models_of_slots = {(role.name, slot.name): slot.model for role in catalog.roles for slot in role.slots}
+        self.slots_of_roles = {(role.name, slot.name): slot for role in catalog.roles for slot in role.slots}
         self.engines = engine_table(catalog.engines.values())
         self.gpus = gpu_table(catalog.gpus)
         self.served: dict[str, dict[str, t.Any]] = {}
@@ -232,6 +235,9 @@ class _Writer:
         served = self._of_model(model) if model is not None else {}
         if key.kind == MODEL:
             served.setdefault("model", key.owner)
+        if model is not None:
+            told = switched_on(model.capabilities, engine, profile.args if profile is not None else ())
+            served["capabilities"] = list(told) or None
         document = {
             "version": VERSION,
             "managed_by": MANAGED_BY,
@@ -314,9 +320,10 @@ class _Writer:
         return int(share / place.slots * 100) / 100
 
     def _served(self, place: _Place) -> tuple[Model | None, Profile | None]:
-        """Return the model that a slot serves, and the profile by which it does."""
+        """Return the model that a slot serves, and how it does: by a profile of the model, and by what the slot adds."""
         key, entry = place.key, place.placement.entry
-        name = key.owner if key.kind == MODEL else self.models_of_slots.get((key.owner, key.name))
+        slot = None if key.kind == MODEL else self.slots_of_roles.get((key.owner, key.name))
+        name = key.owner if key.kind == MODEL else slot.model if slot else None
         model = self.models.get(name) if name is not None else None
         if model is None:
             return None, None
@@ -329,7 +336,14 @@ class _Writer:
             for one in model.profiles
             if one.engine == entry["engine"] and one.gpu_class == gpu_class and one.tp * one.pp * one.nodes == 1
         ]
-        return model, min(fitting, key=lambda one: (-one.priority, one.name), default=None)
+        profile = min(fitting, key=lambda one: (-one.priority, one.name), default=None)
+        own = join_args(slot.args if slot else (), profile.args if profile else ())
+        args = args_for(model, str(entry["engine"]), own)
+        if profile is None and args:
+            # What belongs to the model and to the slot holds on any GPU.
+            gpus = 1 if place.head.gpus else 0
+            profile = Profile(name=key.name, engine=str(entry["engine"]), gpu_class=gpu_class, gpus_per_node=gpus)
+        return model, replace(profile, args=args) if profile else None
 
     def _gpus(self, part: Part) -> list[dict[str, t.Any]]:
         """Return the GPUs of a part, with what is known of each."""

@@ -45,7 +45,7 @@ def read_fleet(profiles: Path, hosts: Sequence[str], catalog: Sequence[str]) -> 
 
     :param profiles: the directory of saved profiles
     :param hosts: the nodes of the fleet
-    :param catalog: directories, the later one winning entry by entry
+    :param catalog: directories, the later one changing entries of the earlier by name
     """
     errors: list[str] = []
     nodes = load_profiles(profiles, hosts, errors)

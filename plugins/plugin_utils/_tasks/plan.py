@@ -58,7 +58,7 @@ def make_plan_file(
 
     :param profiles: the directory of saved profiles
     :param hosts: the nodes of the fleet
-    :param catalog: directories, the later one winning entry by entry
+    :param catalog: directories, the later one changing entries of the earlier by name
     :param fresh: leave out of account what the file holds now
     :raises InputError: with everything that is wrong in profiles, catalog and the last plan
     """

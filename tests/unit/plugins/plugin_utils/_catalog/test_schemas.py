@@ -71,6 +71,8 @@ RECORDS: dict[str, tuple[str, type | None, t.Any]] = {
 }
 # What a value has that nobody writes: only the shipped table says it.
 NOT_WRITTEN = {"gaps"}
+# What is written and is no part of a value: how it lies over an earlier one.
+NOT_A_FIELD = {"replace"}
 
 
 def schema_of(record: str) -> dict[str, t.Any]:
@@ -114,7 +116,7 @@ def test_same_fields(record: str) -> None:
     properties = schema_of(record)["properties"]
     value = RECORDS[record][1]
     if value:
-        assert set(properties) == {field.name for field in dataclasses.fields(value)} - NOT_WRITTEN
+        assert set(properties) - NOT_A_FIELD == {field.name for field in dataclasses.fields(value)} - NOT_WRITTEN
     assert all(field.get("description") or "anyOf" in field for field in properties.values())
 
 

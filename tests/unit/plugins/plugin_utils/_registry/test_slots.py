@@ -89,6 +89,9 @@ SMALL = {"name": "tiny-1b", "kind": "llm", "vram_gb": 3, "engines": ["vllm", "ll
 CARD = {"uuid": "GPU-a", "pci_address": "0000:01:00.0", "gpu_class": "l4", "memory_gb": 24, "compute_cap": 8.9}
 
 
+TOOLS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
+
+
 def catalog(*roles, models=(CHAT, SMALL), **more):
     return check_catalog([*models], [*roles], **more).catalog
 
@@ -163,6 +166,37 @@ def test_a_slot_tells_where_it_is_and_what_it_serves():
     assert "fabric" not in slot
 
 
+def test_what_belongs_to_the_model_holds_on_every_gpu():
+    """A role's slot on a class of GPUs for which the model has no profile has the arguments of the model, and its own."""
+    model = {**CHAT, "engine_args": {"vllm": ["--max-num-seqs", "64", "--seed", "7"]}}
+    slots = ({"name": "main", "model": "qwen", "args": ["--max-num-seqs", "2"]},)
+    known = catalog(role(slots=slots), models=(model, SMALL))
+    other = {**CARD, "gpu_class": "l40s"}
+    (slot,) = slots_of(seat(gpu=other), known=known)
+    args = ["--max-num-seqs", "2", "--seed", "7", *TOOLS]
+    assert slot["profile"] == {"name": "main", "gpu_class": "l40s", "args": args}
+    assert slot["capabilities"] == ["tools"]
+    (slot,) = slots_of(seat(), known=known)
+    assert slot["profile"]["args"] == ["--max-num-seqs", "2", "--seed", "1", *TOOLS]
+
+
+def test_what_the_command_does_not_switch_on_is_not_told():
+    model = {
+        **CHAT,
+        "capabilities": ["tools", "audio"],
+        "source": "/models/own",
+        "name": "own",
+        "aliases": ["qwen"],
+        "profiles": [],
+    }
+    known = catalog(role(), models=({**model, "scaling": None}, SMALL))
+    (slot,) = slots_of(seat(), known=known)
+    assert slot["capabilities"] == ["audio"]
+    assert "profile" not in slot
+    known = catalog(role(), models=({**model, "scaling": None, "capabilities": ["tools"]}, SMALL))
+    assert "capabilities" not in slots_of(seat(), known=known)[0]
+
+
 def test_every_field_of_the_catalog_reaches_the_slot_or_is_only_of_placement():
     (slot,) = slots_of(seat())
     told = {**CHAT, "slo": {"ttft_p99": 500}}
@@ -171,7 +205,7 @@ def test_every_field_of_the_catalog_reaches_the_slot_or_is_only_of_placement():
     assert slot["fallbacks"] == ["tiny-1b"]
     assert (slot["idle_timeout"], slot["startup_timeout"], slot["weight"]) == (1800, 300, 3)
     of_placement = {"vram_gb", "min_cc", "engines", "memory", "placement_priority", "source_note"}
-    elsewhere = {"name", "profiles", "scaling", "fallbacks"}
+    elsewhere = {"name", "profiles", "scaling", "fallbacks", "engine_args"}
     assert {field.name for field in dataclasses.fields(Model)} == {*MODEL_FIELDS, *of_placement, *elsewhere}
     assert {field.name for field in dataclasses.fields(Profile)} <= set(SCHEMA["properties"]["profile"]["properties"])
 
@@ -179,7 +213,7 @@ def test_every_field_of_the_catalog_reaches_the_slot_or_is_only_of_placement():
 def test_no_secret_is_told():
     (slot,) = slots_of(seat())
     assert slot["profile"]["env"] == {"HF_TOKEN": "${HF_TOKEN}", "PLAIN": "yes"}
-    assert slot["profile"]["args"] == ["--seed", "1"]
+    assert slot["profile"]["args"] == ["--seed", "1", *TOOLS]
     assert "sesame" not in dump_document(slot)
     assert "hf_x" not in dump_document(slot)
 
@@ -313,7 +347,7 @@ def test_a_replica_over_several_nodes_has_one_slot_at_rank_0():
         (1, 9001, "10.0.0.2"),
     ]
     assert [gpu["index"] for gpu in slot["gpus"]] == [2, 3]
-    assert slot["profile"] == {"name": "l4-tp2", "gpu_class": "l4", "tp": 2, "priority": 9}
+    assert slot["profile"] == {"name": "l4-tp2", "gpu_class": "l4", "tp": 2, "priority": 9, "args": TOOLS}
 
 
 def test_a_replica_on_one_node_has_no_list_of_nodes():
