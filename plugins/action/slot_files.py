@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     CATALOG_SPEC,
     FileAction,
@@ -89,7 +90,9 @@ class ActionModule(FileAction):
             "without_command": made.wanted.without_command,
             "summary": _summary(made),
         }
-        return Made(returned, [*made.written, *made.removed], swept=options["engines"])
+        texts = made.wanted.texts
+        documents = [Written(path, "slot", texts[path]) for path in texts if path.parent == options["path"]]
+        return Made(returned, [*made.written, *made.removed], documents, swept=options["engines"])
 
 
 def _summary(made: Outputs) -> str:

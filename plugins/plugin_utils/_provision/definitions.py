@@ -26,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.place
     Placement,
     placements,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
     Address,
     mapping_id,
@@ -122,7 +123,7 @@ class Definitions:
 
     def document(self) -> Entry:
         """Return the file of definitions."""
-        return {"version": 1, "managed_by": "knaster.inventory", "vms": list(self.vms)}
+        return vms_document(list(self.vms))
 
 
 def make_definitions(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import ENV_NAME
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import (
     MARK,
@@ -32,7 +33,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.promet
     make_targets,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import clean_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import MANAGED_BY
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,7 @@ def make_texts(
     images: Mapping[str, str] | None = None,
     api_key_env: str = "",
 ) -> Texts:
-    """Return what is to be on disk for these slots.
+    """Return what is to be on disk for these slots, which ``find_document_errors`` found right.
 
     :param slots: documents that are right, see C(find_document_errors)
     :raises InputError: with everything that is wrong

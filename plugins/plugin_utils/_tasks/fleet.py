@@ -14,14 +14,10 @@ from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import read_checked
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
-    ProfileFileError,
-    load_profiles,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import load_profiles
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,11 +48,7 @@ def read_fleet(profiles: Path, hosts: Sequence[str], catalog: Sequence[str]) -> 
     :param catalog: directories, the later one winning entry by entry
     """
     errors: list[str] = []
-    try:
-        nodes = load_profiles(profiles, hosts)
-    except ProfileFileError as exc:
-        errors += exc.errors
-        nodes = exc.profiles
+    nodes = load_profiles(profiles, hosts, errors)
     found, warnings = read_catalog(catalog, errors, nodes=nodes)
     return FleetFiles(nodes=nodes, catalog=found, errors=errors, warnings=warnings)
 
@@ -75,16 +67,12 @@ def read_catalog(
 
 def read_plan(path: Path, errors: list[str], *, required: bool = True) -> dict[str, t.Any] | None:
     """Read the plan of a file. What is wrong is added to the errors, and there is no plan then."""
-    try:
-        document = read_document(path)
-    except InputError as exc:
-        errors += exc.errors
-        return None
-    if document is None and required:
-        errors.append(f"{path}: there is no such file; make the plan first")
-    found = [f"{path}: {error}" for error in find_plan_errors(document, "plan")]
-    errors += found
-    return None if found else document
+    document = None
+    with collecting(errors):
+        document = read_checked(path, "plan")
+        if document is None and required:
+            errors.append(f"{path}: not found; run placement first")
+    return document
 
 
 def previous_path(path: Path) -> Path:

@@ -13,9 +13,10 @@ from html.parser import HTMLParser
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report.fitting import fitting_by_card
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import read_inputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 HOSTILE = (
     "../../etc/x",
@@ -75,18 +76,15 @@ def observed(name, one, state="ready", **more):
     made = {
         "id": name,
         "role": one["role"],
-        "model": None,
         "state": state,
-        "reason": None,
         "idle_seconds": 30,
         "running": 1,
         "waiting": 0,
         "served_model": "small-llm",
         "drift": "current",
-        "simulated": False,
         "shards": [{"node": one["node"], "gpu_indices": [one["gpu_index"]]}],
     }
-    return made | more
+    return documents.observed(made | more)
 
 
 class Fleet:
@@ -108,20 +106,15 @@ class Fleet:
         return self
 
     @property
+    def inputs(self):
+        return read_inputs(self.nodes, self.plan, self.replicas, self.catalog)
+
+    @property
     def summary(self):
-        return summarise(self.nodes, self.plan, self.replicas, self.catalog)
+        return summarise(self.inputs)
 
     def page(self):
-        return render_report(
-            self.nodes,
-            self.plan,
-            self.summary,
-            previous=self.previous,
-            replicas=self.replicas,
-            losses=self.losses,
-            fitting=fitting_by_card(self.nodes, self.catalog.models, engines=self.catalog.engines),
-            title=self.title,
-        )
+        return render_report(self.inputs, self.summary, previous=self.previous, losses=self.losses, title=self.title)
 
 
 def mixed():
