@@ -19,7 +19,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import GatherError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural, shown
 
 if t.TYPE_CHECKING:
@@ -69,15 +69,6 @@ def raw_variables(hostvars: t.Any, host: str) -> t.Mapping[str, t.Any]:
     Templating every value of every host would cost more than all the rest of a task.
     """
     return getattr(hostvars, "raw_get", hostvars.get)(host) or {}
-
-
-@contextlib.contextmanager
-def collecting(errors: list[str]) -> Iterator[None]:
-    """Add what is wrong to a list of errors instead of raising it."""
-    try:
-        yield
-    except InputError as exc:
-        errors += exc.errors
 
 
 def stop_at(errors: Iterable[str]) -> None:

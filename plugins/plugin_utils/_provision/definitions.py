@@ -123,7 +123,7 @@ class Definitions:
     errors: tuple[str, ...]
 
     def document(self) -> Entry:
-        """Return the document of the file."""
+        """Return the file of definitions."""
         return vms_document(list(self.vms))
 
 
