@@ -143,6 +143,13 @@ MEMORY_FIELDS: Mapping[str, Reader | None] = {
     "attention_heads": whole(1, 10_000, zero_is_unknown=True),
     "kv_heads": whole(1, 10_000, zero_is_unknown=True),
     "head_dim": whole(1, 100_000, zero_is_unknown=True),
+    "index_bytes_per_token": _tokens,
+    "state_bytes": whole(1, 1 << 40, zero_is_unknown=True),
+    "vocab": whole(1, 100_000_000, zero_is_unknown=True),
+    "hidden": whole(1, 10_000_000, zero_is_unknown=True),
+    "intermediate": whole(1, 10_000_000, zero_is_unknown=True),
+    "expert_gib": number(16384, "GiB"),
+    "vision_gib": number(16384, "GiB"),
 }
 MODEL_FIELDS: Mapping[str, Reader | None] = {
     "name": _model_name,
