@@ -155,12 +155,17 @@ class Client:
         self._open: t.Optional[http.client.HTTPConnection] = None
         self.connected = False
 
-    def request(self, method: str, url: str, *, follow: bool = True) -> Answer:
-        """Return the answer, that of the last address where the hub sends the request on."""
+    def request(
+        self, method: str, url: str, *, follow: bool = True, span: t.Optional[t.Tuple[int, int]] = None
+    ) -> Answer:
+        """Return the answer, that of the last address where the hub sends the request on.
+
+        ``span`` asks for the bytes from the first to before the second; who takes no notice of it sends all.
+        """
         origin = _origin(url)
         for _hop in range(self._limits.max_redirects + 1):
             token = self._hub.token if _origin(url) == origin else None
-            answer = self._once(method, url, token)
+            answer = self._once(method, url, token, span)
             if answer.status not in _REDIRECTS or not follow:
                 return answer
             url = _redirected(url, answer.headers.get("location", ""))
@@ -180,13 +185,17 @@ class Client:
             raise SourceError("timeout")
         return min(left, most)
 
-    def _once(self, method: str, url: str, token: t.Optional[str]) -> Answer:
+    def _once(
+        self, method: str, url: str, token: t.Optional[str], span: t.Optional[t.Tuple[int, int]] = None
+    ) -> Answer:
         scheme, host, port = _origin(url)
         parts = urllib.parse.urlsplit(url)
         target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
         headers = {"User-Agent": self._hub.user_agent, "Accept": self._hub.accept, "Accept-Encoding": "identity"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
+        if span is not None:
+            headers["Range"] = f"bytes={span[0]}-{span[1] - 1}"
         proxy = _proxy_for(scheme, host, self._hub)
         to_host, to_port = (host, port) if proxy is None else (proxy.host, proxy.port)
         timeout = self._left(self._limits.connect)
@@ -243,7 +252,7 @@ class Client:
                 connection.sock.settimeout(self._left(self._limits.total))
             connection.request(method, target, headers=dict(headers))
             response = connection.getresponse()
-            body = self._read(response) if method != "HEAD" and response.status == 200 else b""
+            body = self._read(response) if method != "HEAD" and response.status in (200, 206) else b""
         except socket.timeout:
             raise SourceError("timeout") from None
         except ssl.SSLError as exc:

@@ -279,6 +279,42 @@ class HubHandler(_Handler):
         self.reply(302, Location=f"{self.server.away}/elsewhere/acme/whole")
 
 
+class FilesHandler(_Handler):
+    """Serves repositories whose files are there (``Peer.files``), by parts where that is asked for.
+
+    A file may be said to be longer than it is: what is asked for lies at its beginning.
+    """
+
+    def do_GET(self) -> None:
+        self.remember()
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
+        parts = path.strip("/").split("/")
+        if parts[:2] == ["api", "models"]:
+            files = self.server.files.get(parts[3])
+            if files is None:
+                self.reply(404, X_Error_Code="RepoNotFound")
+                return
+            siblings = [{"rfilename": name, "size": size} for name, (_data, size) in files.items()]
+            self.reply(200, json.dumps({"id": f"acme/{parts[3]}", "sha": SHA, "siblings": siblings}).encode())
+            return
+        data, size = self.server.files[parts[1]]["/".join(parts[4:])]
+        if parts[1] == "gated":
+            self.reply(403, X_Error_Code="GatedRepo")
+            return
+        asked = self.headers.get("Range")
+        if asked is None or parts[1] == "no-ranges":
+            # All of the file, which is more than anybody wants.
+            self.send_response(200)
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            self.wfile.write(data)
+            return
+        first, last = (int(end) for end in asked.partition("=")[2].split("-"))
+        part = data[first : last + 1]
+        part += bytes(min(last + 1, size) - first - len(part))
+        self.reply(206, part, Content_Range=f"bytes {first}-{first + len(part) - 1}/{size}")
+
+
 class ProxyHandler(_Handler):
     """Forwards what it is asked to, or wants a password first."""
 
@@ -344,6 +380,8 @@ class Peer(ThreadingHTTPServer):
         self.seen: list[Seen] = []
         self.over = threading.Event()
         self.away = ""
+        # Of each repository the beginning and the size of each file.
+        self.files: dict[str, dict[str, tuple[bytes, int]]] = {}
         self.wanted: str | None = None
         self.scheme = "http" if context is None else "https"
         self._context = context

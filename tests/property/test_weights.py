@@ -11,11 +11,13 @@ import contextlib
 import json
 import struct
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.ask import Question, rank_rows
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import engine_memory
 from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry import (
+    facts_of,
     geometry_of_config,
     geometry_of_gguf,
     memory_facts,
-    per_gpu,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import gguf, safetensors
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
@@ -134,6 +136,9 @@ def test_any_bytes_as_gguf(data, tensors, keys):
 def test_any_description_of_a_model(config, facts, context):
     for geometry in (geometry_of_config(config), geometry_of_gguf(facts)):
         assert all(value for value in memory_facts(geometry, 10**9).values())
-        rows = per_gpu(geometry, 10**9, context=context, cards=[1, 2, 3, 8])
+        question = Question(
+            facts_of(geometry, 10**9), engine_memory("vllm"), context=context or None, counts=(1, 2, 3, 8)
+        )
+        rows = rank_rows(question)
         assert rows[0]["gpus"] == 1
         assert all(row["kv_cache_gib"] is None or row["kv_cache_gib"] >= 0 for row in rows)

@@ -10,7 +10,9 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+_MOST = 1 << 50
 
 
 @dataclass(frozen=True)
@@ -41,3 +43,47 @@ class MemoryFacts:
     expert_gib: t.Optional[float] = None
     parts: t.Tuple[str, ...] = ()
     vision_gib: t.Optional[float] = None
+
+
+class FactError(ValueError):
+    """Facts that somebody wrote cannot be read; the text says which and why."""
+
+
+def read_facts(raw: t.Mapping[str, t.Any]) -> MemoryFacts:
+    """Return the facts that a catalog, or a person, wrote as ``memory``; a null or a zero is not known.
+
+    All faults are told in one FactError.
+    """
+    known = {field.name for field in fields(MemoryFacts)}
+    values: t.Dict[str, t.Any] = {}
+    faults: t.List[str] = []
+    for key, value in raw.items():
+        if key not in known:
+            faults.append(f"there is no {key!s:.50}, it must be one of {', '.join(sorted(known))}")
+        elif key == "parts":
+            if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+                values[key] = tuple(value)
+            else:
+                faults.append("parts must be a list of words, such as [vision]")
+        elif value is not None:
+            number = _read_number(value, whole=not key.endswith("_gib"))
+            if number is None:
+                kind = "a number" if key.endswith("_gib") else "a whole number"
+                faults.append(f"{key} must be {kind} that is not below 0, not {value!s:.50}")
+            else:
+                values[key] = number or (None if key not in ("kv_bytes_per_token", "state_bytes") else 0)
+    if faults:
+        raise FactError("; ".join(faults))
+    return MemoryFacts(**values)
+
+
+def _read_number(value: t.Any, *, whole: bool) -> t.Union[int, float, None]:
+    """Return a number that may have been written as text, as templates do; None where it is none."""
+    if isinstance(value, str):
+        try:
+            value = int(value) if value.isdecimal() else float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST:
+        return None
+    return None if whole and value != int(value) else int(value) if whole else value

@@ -476,9 +476,10 @@ def _lora(case: Case) -> t.Iterator[Term]:
 
 
 def _vision(case: Case) -> t.Iterator[Term]:
-    if not case.facts.parts or case.run.images is False or case.run.engine in SLOTTED:
+    facts = case.facts
+    if not (facts.parts or facts.vision_gib) or case.run.images is False or case.run.engine in SLOTTED:
         return
-    names = " and ".join(case.facts.parts)
+    names = " and ".join(facts.parts) or "images and sound"
     if case.facts.vision_gib is None:
         yield Term("vision", None, UNKNOWN, f"what {names} take while they work is not known")
     else:

@@ -17,6 +17,7 @@ import math
 import typing as t
 from dataclasses import dataclass, replace
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.module_utils._models.architectures import (
     ATTENTION_EVERY,
     CROSS_LAYERS,
@@ -75,8 +76,21 @@ _DTYPES = {"bfloat16": "bf16", "float16": "fp16"}
 _MAX_LAYERS = 10_000
 
 GIB = 1024**3
-# A loaded checkpoint takes a little more than its files.
-LOAD_FACTOR = 1.02
+
+# What a geometry and the facts of a catalog have in common, beside the cache.
+_SHARED = (
+    "kv_bytes_per_window_token",
+    "window",
+    "layers",
+    "attention_heads",
+    "kv_heads",
+    "head_dim",
+    "index_bytes_per_token",
+    "state_bytes",
+    "vocab",
+    "hidden",
+    "intermediate",
+)
 
 
 @dataclass(frozen=True)
@@ -516,60 +530,24 @@ def _length(value: t.Any) -> t.Optional[int]:
 # --- what follows ----------------------------------------------------------------------------------------------------
 
 
+def facts_of(geometry: Geometry, weight_bytes: int) -> MemoryFacts:
+    """Return the facts that a need is computed from; a model without a cache takes 0 bytes a token."""
+    return MemoryFacts(
+        weights_gib=weight_bytes / GIB,
+        kv_bytes_per_token=geometry.kv_bytes_per_token if geometry.cached else 0,
+        parts=geometry.parts,
+        **{name: getattr(geometry, name) for name in _SHARED},
+    )
+
+
 def memory_facts(geometry: Geometry, weight_bytes: int) -> t.Dict[str, t.Any]:
     """Return what the catalog writes as ``memory`` of a model, without what is not known."""
     facts: t.Dict[str, t.Any] = {"weights_gib": round(weight_bytes / GIB, 2)}
-    for key in (
-        "kv_bytes_per_token",
-        "kv_bytes_per_window_token",
-        "window",
-        "layers",
-        "attention_heads",
-        "kv_heads",
-        "head_dim",
-        "index_bytes_per_token",
-        "state_bytes",
-        "vocab",
-        "hidden",
-        "intermediate",
-    ):
+    for key in ("kv_bytes_per_token", *_SHARED):
         value = getattr(geometry, key)
         if value:
             facts[key] = value
     return facts
-
-
-def per_gpu(
-    geometry: Geometry, weight_bytes: int, *, context: t.Optional[int], cards: t.Iterable[int]
-) -> t.List[t.Dict[str, t.Any]]:
-    """Return what each of so many GPUs has to hold, for those numbers that the heads can be split over."""
-    rows = []
-    for count in sorted(set(cards)):
-        if count < 1 or (count > 1 and (geometry.attention_heads or 1) % count):
-            continue
-        weights = weight_bytes * LOAD_FACTOR / count / GIB
-        cache = _cache_gib(geometry, context, count)
-        rows.append(
-            {
-                "gpus": count,
-                "weights_gib": round(weights, 2),
-                "kv_cache_gib": None if cache is None else round(cache, 2),
-                "total_gib": None if cache is None else round(weights + cache, 2),
-            }
-        )
-    return rows
-
-
-def _cache_gib(geometry: Geometry, context: t.Optional[int], count: int) -> t.Optional[float]:
-    if not geometry.cached:
-        return 0.0
-    everywhere, windowed = geometry.kv_bytes_per_token, geometry.kv_bytes_per_window_token
-    if context is None or (everywhere is None and windowed is None):
-        return None
-    # Heads can be split as long as there are some; a latent (no heads) is kept whole by every GPU.
-    split = min(count, geometry.kv_heads) if geometry.kv_heads else 1
-    size = (everywhere or 0) * context + (windowed or 0) * min(context, geometry.window or context)
-    return size / split / GIB
 
 
 def _whole(values: t.Mapping[str, t.Any], *keys: str) -> t.Optional[int]:

@@ -535,33 +535,27 @@ class _Collected:
 # --- the hub ---------------------------------------------------------------------------------------------------------
 
 
-def _check_hub(source: Source, hub: Hub, limits: Limits) -> Verdict:
-    base = checked_endpoint(hub.endpoint)
+def base_of(hub: Hub) -> str:
+    """Return the address of a hub without a slash at its end, or raise where it or the token cannot be used."""
     if hub.token is not None and not _TOKEN.match(hub.token):
         raise SourceError("token_unusable", "it holds blanks, line breaks or letters that no token has")
+    return checked_endpoint(hub.endpoint)
+
+
+def _check_hub(source: Source, hub: Hub, limits: Limits) -> Verdict:
+    base = base_of(hub)
     return ask_hub(hub, limits, lambda client: _ask(source, base, hub, client))
 
 
 def _ask(source: Source, base: str, hub: Hub, client: Client) -> Verdict:
-    repo = urllib.parse.quote(source.repo or "")
-    url = f"{base}/api/models/{repo}"
-    if source.revision is not None:
-        url += "/revision/" + urllib.parse.quote(source.revision, safe="")
-    answer = client.request("GET", url + "?blobs=true")
-    _raise_for_status(answer, hub)
-    model = _read_model(answer)
-    if model.get("disabled") is True:
-        raise SourceError("disabled")
-    files = _files(model)
-    wanted = _wanted(source, files)
-    sha = model.get("sha")
-    revision = sha if isinstance(sha, str) and _REVISION.match(sha) else None
+    model = describe_repo(source, base, hub, client)
+    files = list_files(model)
+    wanted = wanted_files(source, files)
+    revision = commit_of(model)
     # The hub describes gated repositories to everybody; only asking for a file tells whether it can be had.
-    ref = urllib.parse.quote(revision or source.revision or "main", safe="")
-    url = f"{base}/{repo}/resolve/{ref}/{urllib.parse.quote(wanted[0])}"
-    probe = client.request("HEAD", url, follow=False)
+    probe = client.request("HEAD", file_url(source, base, wanted[0], revision), follow=False)
     if probe.status not in (405, 501):
-        _raise_for_status(probe, hub)
+        raise_for_status(probe, hub)
     sizes = [files[name] for name in wanted]
     return Verdict(
         source=source.text,
@@ -573,8 +567,33 @@ def _ask(source: Source, base: str, hub: Hub, client: Client) -> Verdict:
         size_bytes=sum(size or 0 for size in sizes) if all(sizes) else None,
         gated=bool(model.get("gated")),
         license=_license(model),
-        name=_repo_name(model),
+        name=repo_name(model),
     )
+
+
+def describe_repo(source: Source, base: str, hub: Hub, client: Client) -> t.Dict[str, t.Any]:
+    """Return what the hub says of the repository, or raise where it says that it cannot be had."""
+    url = f"{base}/api/models/{urllib.parse.quote(source.repo or '')}"
+    if source.revision is not None:
+        url += "/revision/" + urllib.parse.quote(source.revision, safe="")
+    answer = client.request("GET", url + "?blobs=true")
+    raise_for_status(answer, hub)
+    model = read_model(answer)
+    if model.get("disabled") is True:
+        raise SourceError("disabled")
+    return model
+
+
+def commit_of(model: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """Return the commit that the hub describes; None where it does not say it."""
+    sha = model.get("sha")
+    return sha if isinstance(sha, str) and _REVISION.match(sha) else None
+
+
+def file_url(source: Source, base: str, name: str, revision: t.Optional[str]) -> str:
+    """Return the address of a file of the repository."""
+    ref = urllib.parse.quote(revision or source.revision or "main", safe="")
+    return f"{base}/{urllib.parse.quote(source.repo or '')}/resolve/{ref}/{urllib.parse.quote(name)}"
 
 
 def _license(model: t.Mapping[str, t.Any]) -> t.Optional[str]:
@@ -583,12 +602,14 @@ def _license(model: t.Mapping[str, t.Any]) -> t.Optional[str]:
     return text if isinstance(text, str) and _REVISION.match(text) else None
 
 
-def _repo_name(model: t.Mapping[str, t.Any]) -> t.Optional[str]:
+def repo_name(model: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """Return the name that the hub has for the repository; None where it says none."""
     text = model.get("id")
     return text if isinstance(text, str) and _REPO.match(text) else None
 
 
-def _read_model(answer: Answer) -> t.Dict[str, t.Any]:
+def read_model(answer: Answer) -> t.Dict[str, t.Any]:
+    """Return the JSON object of an answer, or raise where it is none."""
     try:
         model = json.loads(answer.body.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
@@ -598,7 +619,7 @@ def _read_model(answer: Answer) -> t.Dict[str, t.Any]:
     return model
 
 
-def _files(model: t.Mapping[str, t.Any]) -> t.Dict[str, t.Optional[int]]:
+def list_files(model: t.Mapping[str, t.Any]) -> t.Dict[str, t.Optional[int]]:
     """Return the files that a hub lists, with their sizes where it says them."""
     siblings = model.get("siblings")
     if not isinstance(siblings, list):
@@ -612,7 +633,7 @@ def _files(model: t.Mapping[str, t.Any]) -> t.Dict[str, t.Optional[int]]:
     return files
 
 
-def _wanted(source: Source, files: t.Mapping[str, t.Optional[int]]) -> t.List[str]:
+def wanted_files(source: Source, files: t.Mapping[str, t.Optional[int]]) -> t.List[str]:
     """Return the files of a repository that the source means; one at least."""
     if source.file is not None:
         if source.file not in files:
@@ -636,7 +657,8 @@ def _wanted(source: Source, files: t.Mapping[str, t.Optional[int]]) -> t.List[st
     return weights
 
 
-def _raise_for_status(answer: Answer, hub: Hub) -> None:
+def raise_for_status(answer: Answer, hub: Hub) -> None:
+    """Raise what an answer means that is no success."""
     status = answer.status
     reason = answer.headers.get("x-error-code", "")
     if 200 <= status < 400:

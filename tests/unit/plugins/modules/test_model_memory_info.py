@@ -11,6 +11,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.knaster.inventory.plugins.module_utils._models import headers
 from ansible_collections.knaster.inventory.plugins.modules import model_memory_info
+from ansible_collections.knaster.inventory.tests.peers.hub import SHA, FilesHandler, serving
 from ansible_collections.knaster.inventory.tests.peers.weights import write_gguf, write_safetensors
 
 CONFIG = {
@@ -108,7 +109,8 @@ def test_a_gguf_file(run, tmp_path):
     result = run(path=str(tmp_path / "m-Q4_K_M.gguf"), gpus=[1])
     assert (result["format"], result["quantization"], result["context"]) == ("gguf", "gguf", 8192)
     assert result["memory"]["weights_gib"] == 1.0
-    assert result["per_gpu"] == [{"gpus": 1, "weights_gib": 1.02, "kv_cache_gib": 1.0, "total_gib": 2.02}]
+    # What llama.cpp loads is what the file holds.
+    assert result["per_gpu"] == [{"gpus": 1, "weights_gib": 1.0, "kv_cache_gib": 1.0, "total_gib": 2.0}]
 
 
 def test_a_split_gguf_file_is_one_model(run, tmp_path):
@@ -180,3 +182,83 @@ def test_a_limit_that_is_none(run, model, option, value):
     result = run(path=str(model), **{option: value})
     assert result["failed"] is True
     assert option in result["msg"]
+
+
+def test_classes_of_gpus_are_answered_for(run, model):
+    result = run(
+        path=str(model),
+        context=32768,
+        sequences=4,
+        kv_dtype="fp8",
+        gpu_classes=["l4", "gb10", "rtx-3060-12gb"],
+        args=["--of-tomorrow"],
+    )
+    first, shared, small = result["fits"]
+    assert (first["gpu_class"], first["gpus"], first["fits"]) == ("l4", 1, True)
+    # Four requests of 32768 tokens with 65536 bytes each.
+    assert next(term for term in first["terms"] if term["name"] == "kv_cache")["gib"] == 8.0
+    assert first["warnings"] == ["nothing is known of --of-tomorrow"]
+    assert first["largest_context"] >= 32768
+    assert shared == {"gpu_class": "gb10", "gpus": None, "fits": None}
+    assert (small["gpus"], small["fits"]) == (2, True)
+    assert result["table"][0].split() == ["GPU", "GPUs", "fits", "free", "GiB", "largest", "context", "sequences"]
+    assert len(result["table"]) == 4
+
+
+def test_every_class_can_be_asked_for(run, model):
+    result = run(path=str(model), context=8192, gpu_classes=["all"], gpus=[1, 8])
+    assert len(result["fits"]) > 150
+    by_class = {row["gpu_class"]: row["fits"] for row in result["fits"]}
+    assert (by_class["h100-sxm5-80gb"], by_class["gtx-1660-ti"]) == (True, True)
+
+
+def test_facts_alone_are_enough(run):
+    facts = {"weights_gib": 8.0, "kv_bytes_per_token": 131072, "attention_heads": 32, "kv_heads": 8, "layers": 32}
+    result = run(memory=facts, quantization="gguf", context=4096, gpu_classes=["rtx-3060-12gb"])
+    assert (result["engine"], result["name"], result["memory"]) == ("llamacpp", None, facts)
+    assert result["fits"][0]["gpus"] == 1
+    result = run(memory={"weights_gb": 8})
+    assert (result["failed"], result["code"]) == (True, "facts")
+    assert "there is no weights_gb" in result["msg"]
+
+
+def test_a_repository_is_read_from_the_hub(run, model, monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    with serving(FilesHandler) as hub:
+        index = (model / "model.safetensors.index.json").read_bytes()
+        config = json.dumps(CONFIG).encode()
+        names = [f"model-0000{part}-of-00002.safetensors" for part in (1, 2)]
+        hub.files["assistant"] = {
+            "config.json": (config, len(config)),
+            "model.safetensors.index.json": (index, len(index)),
+            **dict.fromkeys(names, (b"", 2 << 30)),
+        }
+        result = run(source="acme/assistant", endpoint=hub.url, token="hf_secret", context=32768)
+        assert (result["name"], result["path"], result["revision"]) == ("acme/assistant", None, SHA)
+        assert result["memory"]["weights_gib"] == 4.0
+        assert "hf_secret" not in json.dumps(result)
+        failed = run(source="acme/other", endpoint=hub.url)
+        assert (failed["failed"], failed["code"]) == (True, "not_found")
+        assert "acme/other" in failed["msg"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"gpu_classes": ["h100-sxm-80gb"]}, "h100-sxm-80gb (did you mean h100-sxm5-80gb?)"),
+        ({"gpu_classes": ["of-tomorrow"]}, "of-tomorrow"),
+        ({"kv_dtype": "q3"}, "kv_dtype has to be one of auto, "),
+        ({"sequences": 0}, "sequences has to be above 0"),
+        ({"source": "acme/assistant"}, "mutually exclusive"),
+    ],
+)
+def test_what_can_not_be_asked(run, model, options, text):
+    result = run(path=str(model), **options)
+    assert result["failed"] is True
+    assert text in result["msg"]
+
+
+def test_a_source_may_be_a_path_and_must_be_one_of_both(run, model):
+    assert run(source=str(model))["path"] == str(model)
+    assert run(source="no such thing")["code"] == "malformed"
+    assert "one of the following is required: path, source, memory" in run()["msg"]

@@ -12,7 +12,6 @@ from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry
     geometry_of_config,
     geometry_of_gguf,
     memory_facts,
-    per_gpu,
 )
 
 LLAMA = {
@@ -246,36 +245,3 @@ def test_memory_facts_leave_out_what_is_not_known():
         "hidden": 4096,
     }
     assert memory_facts(Geometry(), GIB) == {"weights_gib": 1.0}
-
-
-def totals(geometry, context, cards=(1, 2, 4, 8, 16)):
-    return {row["gpus"]: row["kv_cache_gib"] for row in per_gpu(geometry, 8 * GIB, context=context, cards=cards)}
-
-
-def test_the_cache_is_split_as_far_as_there_are_heads():
-    assert totals(geometry_of_config(LLAMA), 32768) == {1: 4.0, 2: 2.0, 4: 1.0, 8: 0.5, 16: 0.5}
-
-
-def test_a_latent_is_kept_whole_by_every_card():
-    latent = Geometry(attention_heads=128, kv_bytes_per_token=32768)
-    assert totals(latent, 65536, (1, 8)) == {1: 2.0, 8: 2.0}
-
-
-def test_a_window_stops_growing():
-    window = Geometry(kv_bytes_per_token=1024, kv_bytes_per_window_token=1 << 20, window=1024)
-    assert totals(window, 512, (1,)) == {1: 0.5}
-    assert totals(window, 1 << 20, (1,)) == {1: 2.0}
-
-
-def test_heads_that_can_not_be_split_are_left_out():
-    odd = Geometry(attention_heads=24, kv_heads=8, kv_bytes_per_token=1)
-    assert list(totals(odd, 1, (16, 5, 3, 1, 0, -2, 3))) == [1, 3]
-
-
-def test_what_is_not_known_is_not_counted_as_nothing():
-    (row,) = per_gpu(Geometry(), GIB, context=1000, cards=[1])
-    assert row == {"gpus": 1, "weights_gib": 1.02, "kv_cache_gib": None, "total_gib": None}
-    (row,) = per_gpu(geometry_of_config(LLAMA), GIB, context=None, cards=[1])
-    assert row["total_gib"] is None
-    (row,) = per_gpu(Geometry(cached=False), GIB, context=None, cards=[1])
-    assert row["total_gib"] == 1.02
