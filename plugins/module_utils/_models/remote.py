@@ -32,7 +32,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._models.sources 
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import gguf, safetensors
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import index_names, without_copies
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import without_copies
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.listing import index_names
 
 # The description of a large model, its index, or the beginning of a GGUF file with a large vocabulary.
 MAX_BYTES = 64 * 1024 * 1024
