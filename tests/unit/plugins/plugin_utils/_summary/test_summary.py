@@ -200,7 +200,7 @@ def test_roles():
     assert summary["roles"] == {"total": 2, "satisfied": 0, "short": 2}
     text = text_of(summary, "unplaced")
     assert text.startswith("1 of 2 has no place: 1 taken")
-    assert "Would help: " in text
+    assert "Suggested change: " in text
 
 
 def test_what_is_starting_is_waited_for_and_what_failed_is_not():
@@ -244,7 +244,7 @@ def test_idle_replicas():
         {"id": "c", "model": "m3", "idle_seconds": 90000, "gpus": 4},
         {"id": "a", "model": "m1", "idle_seconds": 600, "gpus": 0},
     ]
-    assert text_of(summary, "idle").startswith("nobody asked it anything for 10 minutes; ")
+    assert text_of(summary, "idle").startswith("no requests for 10 minutes; ")
 
 
 def test_fingerprints_against_the_catalog():
