@@ -227,6 +227,7 @@ def _read_entries(section: str, raw: t.Any, places: Places, report: _Report) -> 
             index=index,
             label=f"{kind} {shorten(name)}" if isinstance(name, str) and name else f"{kind} without a name",
             origin=origins[index] if index < len(origins) else None,
+            profiles=_names_in(item.get("profiles")) if isinstance(item, dict) else (),
             left=report.left,
         )
         report.entries.append(entry)
@@ -237,6 +238,13 @@ def _read_entries(section: str, raw: t.Any, places: Places, report: _Report) -> 
     if len(violations) == MAX_VIOLATIONS:
         raise TooManyError
     return entries
+
+
+def _names_in(profiles: t.Any) -> tuple[str | None, ...]:
+    """Return the names of profiles as far as they have one that can be told."""
+    items = profiles if isinstance(profiles, list) else ()
+    names = [item.get("name") if isinstance(item, dict) else None for item in items]
+    return tuple(shorten(name) if isinstance(name, str) and name else None for name in names)
 
 
 def _add_violation(entry: Entry, keys: Keys, raw: t.Any, one: Violation) -> None:
@@ -376,7 +384,7 @@ def _read_scaling(entry: Entry, raw: dict[str, t.Any]) -> Scaling:
     values = _read_values(entry, ("scaling",), raw)
     _check_idle(entry, ("scaling", "idle_timeout"), values.get("idle_timeout"))
     low = max(0, values.get("min", 0))
-    high = values.get("max", low)
+    high = values.get("max") or low  # people write 0 for "no more than always run"
     if high < low:
         message = f"max {high} is below min {low}"
         entry.error("arithmetic", ("scaling", "max"), message, f"at least {low}, or leave max out")

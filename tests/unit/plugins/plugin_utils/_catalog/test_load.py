@@ -72,7 +72,7 @@ TEST_MODEL_FILES: list[tuple[str, str | bytes, list[str]]] = [
     ("missing key", "models:\n  - {name: a, kind: llm, engines: [vllm]}\n  - name: b\n    engines: [vllm]\n",
      ["c/models.yaml:3:5: models[1].kind (model b): is required; one of"]),
     ("unknown key of a profile", "models:\n- name: a\n  kind: llm\n  source: o/a\n  profiles:\n  - name: p\n    gpu_class: l4\n    t_p: 1\n",
-     ['c/models.yaml:8:5: models[0].profiles[0].t_p (model a): unknown key "t_p"; did you mean tp?']),
+     ['c/models.yaml:8:5: models[0].profiles[0].t_p (model a, profile p): unknown key "t_p"; did you mean tp?']),
     ("two of one name", "models:\n" + MODEL + MODEL,
      ["c/models.yaml:3:12: models[1].name (model chat): a second model is called chat; the first is at c/models.yaml:2:12"]),
     ("key of an entry twice", "models:\n  - name: a\n    kind: llm\n    engines: [vllm]\n    kind: llm\n",
