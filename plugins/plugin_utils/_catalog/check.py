@@ -50,7 +50,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules i
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import explain, read_values
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import MAX_VIOLATIONS, find_violations
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, suggest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown, suggest
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -111,6 +111,21 @@ def check_catalog(
     return CheckedCatalog(catalog=checked, warnings=tuple(problems))
 
 
+def find_unknown_lists(catalog: Mapping[str, t.Any]) -> list[Problem]:
+    """Return a problem for each key that is not among what the lookup returns."""
+    return [
+        Problem(
+            severity=ERROR,
+            code="unknown_key",
+            path=key,
+            message=f"a catalog has no list {shown(key)}",
+            remedy=suggest(key, SECTIONS),
+        )
+        for key in catalog
+        if key not in SECTIONS and key not in _BESIDE
+    ]
+
+
 def examine_catalog(
     sections: Mapping[str, t.Any],
     *,
@@ -122,7 +137,7 @@ def examine_catalog(
 ) -> tuple[Catalog, list[Problem]]:
     """Return what could be read, and every problem in the order of the sections.
 
-    :param sections: the lists by name; what the lookup returns beside them is left aside
+    :param sections: the lists by name
     :param missing: sections of which a part could not be read at all, so that no name is reported as unknown for it
     :param nodes: profiles of nodes, which tell classes of GPUs, names and labels
     :param open_engines: whether an engine that nobody knows is only a warning
@@ -130,12 +145,6 @@ def examine_catalog(
     """
     report = _Report()
     catalog = Catalog()
-    for key in sections:
-        if key not in SECTIONS and key not in _BESIDE:
-            remedy, message = suggest(key, SECTIONS), f"a catalog has no list {key}"
-            report.problems.append(
-                Problem(severity=ERROR, code="unknown_key", path=key, message=message, remedy=remedy)
-            )
     try:
         catalog = _examine(
             sections, report, places=places or {}, missing=missing, nodes=nodes, open_engines=open_engines, hint=hint

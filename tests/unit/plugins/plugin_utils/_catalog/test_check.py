@@ -10,7 +10,11 @@ import typing as t
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog, examine_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import (
+    check_catalog,
+    examine_catalog,
+    find_unknown_lists,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 
 PROFILE = {"name": "p", "gpu_class": "rtx-4090"}
@@ -396,8 +400,10 @@ def test_sections_are_lists(wrong: t.Any) -> None:
 
 def test_a_list_that_a_catalog_does_not_have() -> None:
     catalog = {"models": [{"name": "a"}], "rolls": [], "sources": {}, "warnings": [], "directories": []}
+    assert [str(problem) for problem in find_unknown_lists(catalog)] == [
+        'rolls: a catalog has no list "rolls"; did you mean roles?',
+    ]
     assert [str(problem) for problem in examine_catalog(catalog)[1]] == [
-        "rolls: a catalog has no list rolls; did you mean roles?",
         "models[0].kind (model a): is required; one of llm, embedding, reranker",
         "models[0].engines (model a): a model without profiles needs engines; such as engines: [vllm]",
     ]
