@@ -474,6 +474,33 @@ def test_normalised_values() -> None:
     assert [(slot.name, slot.model) for slot in catalog.roles[0].slots] == [("s", "chat"), ("t", None)]
 
 
+def test_what_people_carry_over_from_other_catalogs() -> None:
+    """Weights with fractions, Go's durations, capabilities as a map, and a max of 0 beside a min."""
+    document = served(
+        {"weight": 2.5, "startup_timeout": 1_800_000_000_000},
+        scaling={"min": 2, "max": 0, "idle_timeout": "1.5h"},
+        capabilities={"tools": True, "vision": False, "reasoning": None},
+        slo={"ttft_p99": 500_000_000},
+    )
+    (found,) = check_catalog([document], []).catalog.models
+    (profile,) = found.profiles
+    assert (profile.weight, profile.startup_timeout) == (2.5, 1800)
+    assert found.scaling is not None
+    assert (found.scaling.min, found.scaling.max, found.scaling.idle_timeout) == (2, 2, 5400)
+    assert (found.capabilities, found.slo) == (("tools",), {"ttft_p99": 500})
+    off = check_catalog([model(scaling={"min": 0, "max": 0})], []).catalog.models[0].scaling
+    assert off is not None
+    assert off.max == 0
+
+
+def test_classes_of_the_fleet_are_meant_first() -> None:
+    nodes = [{"name": "n", "gpus": [{"gpu_class": "h100-own"}, {"gpu_class": "a10-mine"}]}]
+    for written, meant in (("h100", "h100-own or h100-"), ("a10-mne", "a10-mine?"), ("rtx-4091", "rtx-4090?")):
+        (warning,) = check_catalog([served({"gpu_class": written})], [], nodes=nodes).warnings
+        assert warning.remedy.startswith(f"did you mean {meant}"), written
+    assert not check_catalog([served({"gpu_class": "h100-own"})], [], nodes=nodes).warnings
+
+
 def test_a_slot_names_its_model_by_alias() -> None:
     catalog = check_catalog([model(aliases=["gpt"])], [role(slots=[{"name": "s", "model": "gpt"}])]).catalog
     assert catalog.roles[0].slots[0].model == "chat"

@@ -49,7 +49,11 @@ def test_reads_what_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "models:\n", "models: []\n", "{}\n"])
 def test_nothing_is_an_empty_catalog(tmp_path: Path, text: str) -> None:
-    assert read_catalog([write(tmp_path / "c", models=text)]).catalog.models == ()
+    found = read_catalog([write(tmp_path / "c", models=text)])
+    assert found.catalog.models == ()
+    silent = "models" in text or "{}" in text
+    warning = f"{tmp_path}/c/models.yaml:1:1: this file holds nothing; begin it with models: or remove it"
+    assert list(map(str, found.problems)) == ([] if silent else [warning])
 
 
 # The text of models.yaml and the errors that it gives.
