@@ -80,7 +80,7 @@ _V = t.TypeVar("_V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCatalog:
-    """A catalog without an error, and what is still worth a look."""
+    """A catalog without an error, and its warnings."""
 
     catalog: Catalog
     warnings: tuple[Problem, ...] = ()
