@@ -9,7 +9,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import examine_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import (
+    examine_catalog,
+    find_unknown_lists,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
@@ -31,6 +34,7 @@ def catalog_errors(catalog: t.Any, nodes: t.Any = None, *, warnings: bool = Fals
     given = plain_values(catalog=catalog, nodes=nodes or [])
     if isinstance(given["catalog"], dict):
         _catalog, problems = examine_catalog(given["catalog"], nodes=given["nodes"])
+        problems = [*find_unknown_lists(given["catalog"]), *problems]
     else:
         problems = examine_directories(catalog_directories(given["catalog"]), nodes=given["nodes"]).problems
     return [str(problem) for problem in problems if warnings or problem.severity == ERROR]

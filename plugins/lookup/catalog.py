@@ -93,7 +93,7 @@ _raw:
             file: /srv/catalog/models.yaml
             line: 12
     warnings:
-      description: What is no mistake but worth a look, as one text each.
+      description: Warnings, as one text each: what is no mistake, but rarely meant.
       type: list
       elements: str
 """

@@ -124,7 +124,7 @@ catalog:
   elements: str
   sample: [/srv/catalog]
 catalog_warnings:
-  description: What is no mistake in the catalog, but worth a look.
+  description: Warnings of the catalog.
   returned: success
   type: list
   elements: str

@@ -50,7 +50,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules i
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import explain, read_values
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import MAX_VIOLATIONS, find_violations
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, suggest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown, suggest
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ _V = t.TypeVar("_V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCatalog:
-    """A catalog without an error, and what is still worth a look."""
+    """A catalog without an error, and its warnings."""
 
     catalog: Catalog
     warnings: tuple[Problem, ...] = ()
@@ -111,6 +111,21 @@ def check_catalog(
     return CheckedCatalog(catalog=checked, warnings=tuple(problems))
 
 
+def find_unknown_lists(catalog: Mapping[str, t.Any]) -> list[Problem]:
+    """Return a problem for each key that is not among what the lookup returns."""
+    return [
+        Problem(
+            severity=ERROR,
+            code="unknown_key",
+            path=key,
+            message=f"a catalog has no list {shown(key)}",
+            remedy=suggest(key, SECTIONS),
+        )
+        for key in catalog
+        if key not in SECTIONS and key not in _BESIDE
+    ]
+
+
 def examine_catalog(
     sections: Mapping[str, t.Any],
     *,
@@ -122,7 +137,7 @@ def examine_catalog(
 ) -> tuple[Catalog, list[Problem]]:
     """Return what could be read, and every problem in the order of the sections.
 
-    :param sections: the lists by name; what the lookup returns beside them is left aside
+    :param sections: the lists by name
     :param missing: sections of which a part could not be read at all, so that no name is reported as unknown for it
     :param nodes: profiles of nodes, which tell classes of GPUs, names and labels
     :param open_engines: whether an engine that nobody knows is only a warning
@@ -130,12 +145,6 @@ def examine_catalog(
     """
     report = _Report()
     catalog = Catalog()
-    for key in sections:
-        if key not in SECTIONS and key not in _BESIDE:
-            remedy, message = suggest(key, SECTIONS), f"a catalog has no list {key}"
-            report.problems.append(
-                Problem(severity=ERROR, code="unknown_key", path=key, message=message, remedy=remedy)
-            )
     try:
         catalog = _examine(
             sections, report, places=places or {}, missing=missing, nodes=nodes, open_engines=open_engines, hint=hint
@@ -227,6 +236,7 @@ def _read_entries(section: str, raw: t.Any, places: Places, report: _Report) -> 
             index=index,
             label=f"{kind} {shorten(name)}" if isinstance(name, str) and name else f"{kind} without a name",
             origin=origins[index] if index < len(origins) else None,
+            profiles=_names_in(item.get("profiles")) if isinstance(item, dict) else (),
             left=report.left,
         )
         report.entries.append(entry)
@@ -237,6 +247,13 @@ def _read_entries(section: str, raw: t.Any, places: Places, report: _Report) -> 
     if len(violations) == MAX_VIOLATIONS:
         raise TooManyError
     return entries
+
+
+def _names_in(profiles: t.Any) -> tuple[str | None, ...]:
+    """Return the names of profiles as far as they have one that can be told."""
+    items = profiles if isinstance(profiles, list) else ()
+    names = [item.get("name") if isinstance(item, dict) else None for item in items]
+    return tuple(shorten(name) if isinstance(name, str) and name else None for name in names)
 
 
 def _add_violation(entry: Entry, keys: Keys, raw: t.Any, one: Violation) -> None:
@@ -376,7 +393,7 @@ def _read_scaling(entry: Entry, raw: dict[str, t.Any]) -> Scaling:
     values = _read_values(entry, ("scaling",), raw)
     _check_idle(entry, ("scaling", "idle_timeout"), values.get("idle_timeout"))
     low = max(0, values.get("min", 0))
-    high = values.get("max", low)
+    high = values.get("max") or low  # people write 0 for "no more than always run"
     if high < low:
         message = f"max {high} is below min {low}"
         entry.error("arithmetic", ("scaling", "max"), message, f"at least {low}, or leave max out")

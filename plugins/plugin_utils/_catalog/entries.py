@@ -56,7 +56,7 @@ class Profile:
     min_memory_gb: float | None = None
     min_disk_gb: float | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    weight: int = 1
+    weight: float = 1
     priority: int = 0
     startup_timeout: int = 1200
 

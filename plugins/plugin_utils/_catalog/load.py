@@ -60,7 +60,7 @@ class LoadedCatalog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What could be read of a catalog, where each of its entries stands, and what is wrong or worth a look."""
+    """What could be read of a catalog, where each of its entries stands, and what is wrong with it, warnings included."""
 
     catalog: Catalog
     sources: dict[str, dict[str, dict[str, t.Any]]]

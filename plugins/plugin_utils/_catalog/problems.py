@@ -97,6 +97,7 @@ class Entry:
     index: int | None
     label: str
     origin: Origin | None = None
+    profiles: tuple[str | None, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     failed: set[Keys] = field(default_factory=set)
     left: list[int] = field(default_factory=lambda: [MAX_VIOLATIONS])
@@ -123,11 +124,18 @@ class Entry:
     def _path(self, index: int | None, keys: Keys) -> str:
         return format_path((self.section, *(() if index is None else (index,)), *keys))
 
+    def _profile(self, keys: Keys) -> str | None:
+        """Return the name of the profile that these keys lead into."""
+        section, number = (*keys, None, None)[:2]
+        known = section == "profiles" and isinstance(number, int) and number < len(self.profiles)
+        return self.profiles[t.cast("int", number)] if known else None
+
     def _add(self, severity: str, code: str, keys: Keys, message: str, remedy: str, *, key: bool = False) -> None:
         self.left[0] -= 1
         if self.left[0] < 0:
             raise TooManyError
         index, place = self.origin.locate(keys, key=key) if self.origin else (self.index, Place())
+        profile = self._profile(keys)
         self.problems.append(
             Problem(
                 severity=severity,
@@ -135,7 +143,7 @@ class Entry:
                 path=self._path(index, keys),
                 message=message,
                 remedy=remedy,
-                entry=self.label,
+                entry=f"{self.label}, profile {profile}" if profile else self.label,
                 place=place,
             )
         )

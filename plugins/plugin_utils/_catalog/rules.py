@@ -47,6 +47,9 @@ CAPABILITIES = ("tools", "vision", "embeddings", "reasoning", "audio")
 # Words in the name of a licence that keep a model out of commercial use.
 _NOT_COMMERCIAL = ("-nc", "noncommercial", "non-commercial", "research", "mrl")
 
+# How many classes of GPUs are named as what may be meant.
+_MOST_MEANT = 4
+
 Named = t.Mapping[str, "tuple[Entry, Model]"]
 
 
@@ -265,10 +268,21 @@ def _card(entry: Entry, keys: Keys, name: str | None, rules: Rules) -> GpuClass 
         return None
     card = rules.gpus.get(name)
     if card is None and name not in rules.seen:
-        meant = nearest(name, rules.gpus)
-        remedy = f"did you mean {meant}?" if meant else "describe it in gpus.yaml, or name one that the table has"
+        meant = _find_classes(name, rules)
+        remedy = (
+            f"did you mean {' or '.join(meant)}?" if meant else "describe it in gpus.yaml, or name one of the table"
+        )
         entry.warn("unknown_class", keys, f"nothing is known of GPUs of class {shown(name)}", remedy)
     return card
+
+
+def _find_classes(name: str, rules: Rules) -> list[str]:
+    """Return the classes that were probably meant: those that begin so or have all its words, of the fleet first."""
+    words = set(name.split("-"))
+    known = (*sorted(rules.seen), *(other for other in rules.gpus if other not in rules.seen))
+    begin = [other for other in known if other.startswith(name) or words <= set(other.split("-"))]
+    near = [nearest(name, rules.seen) or nearest(name, rules.gpus)]
+    return begin[:_MOST_MEANT] or [other for other in near if other]
 
 
 def _check_memory(entry: Entry, keys: Keys, model: Model, profile: Profile, *, engine: Engine, card: GpuClass) -> None:
@@ -349,6 +363,10 @@ def _check_notes(entry: Entry, model: Model, served: Sequence[Engine]) -> None:
     if model.lora and served and not any(engine.lora for engine in served):
         names = " or ".join(engine.name for engine in served)
         entry.warn("lora", ("lora",), f"lora is true, but {names} serves no adapters", "remove it, or add an engine")
+    weights = model.memory.weights_gib if model.memory else None
+    if model.vram_gb is None and weights is None and entry.good(()):
+        message = "nothing says how much memory it needs, so it counts as fitting every GPU"
+        entry.warn("no_size", (), message, "write vram_gb, or memory with weights_gib")
     if model.simulated:
         entry.warn(
             "simulated", ("profiles",), "every profile is simulated: no answer will be real", "add a real profile"

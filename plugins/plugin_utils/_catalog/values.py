@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from fractions import Fraction
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import SPELLINGS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.secrets import has_secret_option
@@ -27,8 +28,12 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
 
 _CAP = re.compile(r"(\d{1,2})(?:\.(\d{1,2}))?", re.ASCII)
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?", re.ASCII)
+_NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
+_DURATION = re.compile("".join(f"(?:{_NUMBER}{unit})?" for unit in ("d", "h", "m", "s", "ms")), re.ASCII)
 _UNITS = (86_400_000, 3_600_000, 60_000, 1000, 1)
+_MOST = 366 * 86_400_000
+# A thousand seconds until the first token, or thirty years until an engine is up, are meant in nanoseconds.
+_NANOSECONDS = 1_000_000
 _TWO_WORDS = re.compile(r"(--?[\w-]+)\s+(.*)", re.ASCII | re.DOTALL)
 _NOT_IN_CLASS = re.compile(r"[^a-z0-9._]+")
 
@@ -62,41 +67,40 @@ def read_compute_cap(value: t.Any) -> ComputeCap | None:
 
 
 def read_seconds(value: t.Any) -> int | None:
-    """Return a duration such as 20m, or a number of seconds, in whole seconds; 0 is unknown.
+    """Return a duration such as 20m, a number of seconds, or Go's number of nanoseconds, in whole seconds; 0 is unknown.
 
     :raises WrongValueError: when it is none
     """
-    if isinstance(value, str):
-        total = _read_duration(value, "20m, 90s or 1h30m")
-        if total % 1000:
-            raise WrongValueError(f"{shown(value)} is not a whole number of seconds", "write it such as 20m or 90s")
-        value = total // 1000
-    return int(_bounded(value, "seconds", 1, "20m, 90s or 1h30m")) or None
+    return _read_duration(value, "seconds", 1000, "20m, 90s or 1h30m") or None
 
 
 def read_milliseconds(value: t.Any) -> int | None:
-    """Return a duration such as 500ms, or a number of milliseconds, in whole milliseconds; 0 is unknown.
+    """Return a duration such as 500ms, a number of milliseconds, or Go's of nanoseconds, in whole milliseconds; 0 is unknown.
 
     :raises WrongValueError: when it is none
     """
+    return _read_duration(value, "milliseconds", 1, "500ms") or None
+
+
+def _read_duration(value: t.Any, unit: str, size: int, sample: str) -> int:
+    """Return a duration as a whole number of its unit, which has ``size`` milliseconds."""
+    wrong = WrongValueError(f"{shown(value)} is not a valid duration", f"write it such as {sample}")
     if isinstance(value, str):
-        value = _read_duration(value, "500ms")
-    return int(_bounded(value, "milliseconds", 1000, "500ms")) or None
-
-
-def _read_duration(value: str, sample: str) -> int:
-    match = _DURATION.fullmatch(value.strip().lower().replace(" ", ""))
-    if not match or not match[0]:
-        raise WrongValueError(f"{shown(value)} is not a valid duration", f"write it such as {sample}")
-    return sum(int(part or 0) * unit for part, unit in zip(match.groups(), _UNITS, strict=True))
-
-
-def _bounded(value: t.Any, unit: str, per_second: int, sample: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-        raise WrongValueError(f"{shown(value)} is not a valid duration", f"write it such as {sample}")
-    if not 0 <= value <= 366 * 86400 * per_second:
+        match = _DURATION.fullmatch(value.strip().lower().replace(" ", ""))
+        if not match or not match[0]:
+            raise wrong
+        parts = zip(match.groups(), _UNITS, strict=True)
+        milliseconds = sum(Fraction(part or 0) * factor for part, factor in parts)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value):
+        nanoseconds = value >= _NANOSECONDS * size
+        milliseconds = Fraction(int(value), 1_000_000) if nanoseconds else Fraction(int(value) * size)
+    else:
+        raise wrong
+    if not 0 <= milliseconds <= _MOST:
         raise WrongValueError(f"{shown(value)} {unit} are out of range", "from 0 to 366 days")
-    return int(value)
+    if milliseconds % size:
+        raise WrongValueError(f"{shown(value)} is not a whole number of {unit}", f"write it such as {sample}")
+    return int(milliseconds / size)
 
 
 def read_source(value: t.Any) -> str:
@@ -165,6 +169,10 @@ def _read_texts(value: Mapping[t.Any, t.Any]) -> dict[str, str]:
     return {str(key): str(item) for key, item in value.items() if item is not None}
 
 
+def _read_capabilities(value: t.Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else tuple(key for key, is_so in value.items() if is_so)
+
+
 def _read_sizes(value: t.Any) -> tuple[float, ...]:
     return tuple(sorted({_narrow(size) for size in (value if isinstance(value, list) else [value]) if size}))
 
@@ -186,6 +194,7 @@ _READERS: Mapping[str, Callable[[t.Any], t.Any]] = {
     "env": _read_texts,
     "node_selector": _read_texts,
     "cloud_init": _read_texts,
+    "capabilities": _read_capabilities,
     "description": str.strip,
     "source_note": str.strip,
     "memory_gb": _read_sizes,

@@ -27,7 +27,13 @@ else:
     YAML_IMPORT_ERROR = None
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_defaults
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR, Entry, Place, Problem
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import (
+    ERROR,
+    WARNING,
+    Entry,
+    Place,
+    Problem,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shorten, shown, suggest
 
 if t.TYPE_CHECKING:
@@ -162,6 +168,11 @@ class CatalogFile:
         found: list[tuple[t.Any, NodeOrigin]] = []
         defaults: dict[str, t.Any] = {}
         if self.root is None or (self.root.__class__ is ScalarNode and self.root.tag == "null"):
+            if not self.broken:
+                message, remedy = "this file holds nothing", f"begin it with {section}: or remove it"
+                place = Place(file=self.file, line=1, column=1)
+                problem = Problem(severity=WARNING, code="empty", path="", message=message, remedy=remedy, place=place)
+                self.problems.append(problem)
             return found, defaults
         if self.root.__class__ is not MappingNode or self.root.tag != "map":
             message = f"expected a map with the key {section}, found {_kind(self.root)}"

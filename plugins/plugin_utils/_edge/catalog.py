@@ -11,7 +11,11 @@ import os
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import SECTIONS, examine_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import (
+    SECTIONS,
+    examine_catalog,
+    find_unknown_lists,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import SHIPPED
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
@@ -66,6 +70,7 @@ def catalog_of(lists: t.Any, errors: list[str]) -> Catalog:
     if not isinstance(lists, dict):
         errors.append(f"catalog: must be a map of lists ({', '.join(SECTIONS)}), found {shown(lists)}")
         return Catalog()
+    errors += map(str, find_unknown_lists(lists))
     return catalog_of_lists(lists, errors)
 
 

@@ -25,6 +25,7 @@ MODEL: dict[str, t.Any] = {
     "kind": "llm",
     "engines": ["vllm", "sglang", "llamacpp"],
     "source": "Qwen/Qwen3-8B",
+    "vram_gb": 20,
     "profiles": [
         {"name": "a", "gpu_class": "l4", "args": ["--max-num-seqs", 8, "--seed=1"]},
         {"name": "c", "engine": "llamacpp"},

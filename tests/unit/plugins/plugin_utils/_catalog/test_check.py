@@ -10,7 +10,11 @@ import typing as t
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog, examine_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import (
+    check_catalog,
+    examine_catalog,
+    find_unknown_lists,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 
 PROFILE = {"name": "p", "gpu_class": "rtx-4090"}
@@ -122,72 +126,69 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     ("profile no map", [model(source="org/a", profiles=["p"])], 'models[0].profiles[0] (model chat): must be a map, not "p"'),
     ("name missing", [served({"name": ...})], "models[0].profiles[0].name (model chat): is required; such as name: rtx-4090"),
     ("name twice", [changed(SERVED, profiles=[PROFILE, PROFILE])],
-     "models[0].profiles[1].name (model chat): a second profile is called p; the first is at models[0].profiles[0].name"),
-    ("unknown key", [served({"tps": 1})], 'models[0].profiles[0].tps (model chat): unknown key "tps"; did you mean tp?'),
-    ("engine unknown", [served({"engine": "vlm"})], 'models[0].profiles[0].engine (model chat): there is no engine "vlm"; did you mean vllm?'),
+     "models[0].profiles[1].name (model chat, profile p): a second profile is called p; the first is at models[0].profiles[0].name; give each its own name"),
+    ("unknown key", [served({"tps": 1})], 'models[0].profiles[0].tps (model chat, profile p): unknown key "tps"; did you mean tp?'),
+    ("engine unknown", [served({"engine": "vlm"})], 'models[0].profiles[0].engine (model chat, profile p): there is no engine "vlm"; did you mean vllm? An engine of your own is described in engines.yaml'),
     ("engine not of the model", [served({"engine": "sglang"})],
-     "models[0].profiles[0].engine (model chat): engine sglang is not among the engines of the model; add it there, or use vllm or llamacpp"),
+     "models[0].profiles[0].engine (model chat, profile p): engine sglang is not among the engines of the model; add it there, or use vllm or llamacpp"),
     ("engine and kind", [served({"engine": "tei"}, engines=["tei"], kind="llm")],
-     "models[0].profiles[0].engine (model chat): tei does not serve models of kind llm"),
+     "models[0].profiles[0].engine (model chat, profile p): tei does not serve models of kind llm; it serves embedding, reranker"),
     ("no class", [served({"gpu_class": ...})],
-     "models[0].profiles[0].gpu_class (model chat): vllm needs a GPU, but the profile names no gpu_class; name the gpu_class, or use one of llamacpp"),
-    ("class null", [served({"gpu_class": None})], "models[0].profiles[0].gpu_class (model chat): vllm needs a GPU"),
-    ("class capital", [served({"gpu_class": "RTX 4090"})], 'models[0].profiles[0].gpu_class (model chat): "RTX 4090" is not a valid GPU class; did you mean rtx-4090?'),
+     "models[0].profiles[0].gpu_class (model chat, profile p): vllm needs a GPU, but the profile names no gpu_class; name the gpu_class, or use one of llamacpp, ollama, tei, infinity, sim"),
+    ("class null", [served({"gpu_class": None})], "models[0].profiles[0].gpu_class (model chat, profile p): vllm needs a GPU, but the profile names no gpu_class; name the gpu_class, or use one of llamacpp, ollama, tei, infinity, sim"),
+    ("class capital", [served({"gpu_class": "RTX 4090"})], 'models[0].profiles[0].gpu_class (model chat, profile p): "RTX 4090" is not a valid GPU class; did you mean rtx-4090?'),
     ("cpu over nodes", [served({"gpu_class": ..., "engine": "llamacpp", "nodes": 2})],
-     "models[0].profiles[0].nodes (model chat): a profile for the CPU cannot span 2 nodes"),
+     "models[0].profiles[0].nodes (model chat, profile p): a profile for the CPU cannot span 2 nodes; name the gpu_class, or leave nodes out for the CPU"),
     ("cpu with tp", [served({"gpu_class": ..., "engine": "llamacpp", "tp": 2})],
-     "models[0].profiles[0].tp (model chat): tp 2 splits the model over GPUs, but there is no gpu_class"),
+     "models[0].profiles[0].tp (model chat, profile p): tp 2 splits the model over GPUs, but there is no gpu_class; name the gpu_class, or leave tp out for the CPU"),
     ("cpu with GPUs", [served({"gpu_class": ..., "engine": "llamacpp", "gpus_per_node": 1})],
-     "models[0].profiles[0].gpus_per_node (model chat): gpus_per_node asks for GPUs, but there is no gpu_class"),
+     "models[0].profiles[0].gpus_per_node (model chat, profile p): gpus_per_node asks for GPUs, but there is no gpu_class; name the gpu_class, or leave gpus_per_node out for the CPU"),
     ("GPUs and nodes", [served({"tp": 4, "nodes": 2, "gpus_per_node": 4})],
-     "models[0].profiles[0].gpus_per_node (model chat): gpus_per_node 4 x nodes 2 is 8, but tp x pp is 4; leave gpus_per_node out, or write 2"),
+     "models[0].profiles[0].gpus_per_node (model chat, profile p): gpus_per_node 4 x nodes 2 is 8, but tp x pp is 4; leave gpus_per_node out, or write 2"),
     ("GPUs uneven", [served({"tp": 4, "nodes": 3})],
-     "models[0].profiles[0].nodes (model chat): tp x pp is 4, which 3 nodes cannot share evenly; nodes must divide 4: 1, 2, 4"),
+     "models[0].profiles[0].nodes (model chat, profile p): tp x pp is 4, which 3 nodes cannot share evenly; nodes must divide 4: 1, 2, 4"),
     ("tp and heads", [served({"tp": 3}, memory={"attention_heads": 32, "kv_heads": 8})],
-     "models[0].profiles[0].tp (model chat): tp 3 does not divide the 32 attention heads of chat; one of 1, 2, 4, 8, 16, 32"),
+     "models[0].profiles[0].tp (model chat, profile p): tp 3 does not divide the 32 attention heads of chat; one of 1, 2, 4, 8, 16, 32"),
     ("pp and layers", [served({"pp": 3}, memory={"layers": 2})],
-     "models[0].profiles[0].pp (model chat): pp 3 is more than the 2 layers of chat; at most 2"),
+     "models[0].profiles[0].pp (model chat, profile p): pp 3 is more than the 2 layers of chat; at most 2"),
     ("tp of one GPU", [served({"engine": "tei", "tp": 2}, engines=["tei"], kind="embedding")],
-     "models[0].profiles[0].tp (model chat): tei cannot spread one model over several GPUs, but tp is 2"),
-    ("tp negative", [served({"tp": -1})], "models[0].profiles[0].tp (model chat): must be from 0 to 4096, not -1"),
+     "models[0].profiles[0].tp (model chat, profile p): tei cannot spread one model over several GPUs, but tp is 2; leave tp out; scaling.min gives more copies"),
+    ("tp negative", [served({"tp": -1})], "models[0].profiles[0].tp (model chat, profile p): must be from 0 to 4096, not -1"),
     ("old GPU", [served({"gpu_class": "gtx-1080"}, vram_gb=6, min_cc=...)],
-     "models[0].profiles[0].gpu_class (model chat): vllm does not run on gtx-1080 (compute capability 6.1); it needs at least 7.5"),
+     "models[0].profiles[0].gpu_class (model chat, profile p): vllm does not run on gtx-1080 (compute capability 6.1); it needs at least 7.5"),
     ("below min_cc", [served({"gpu_class": "rtx-2080-ti"}, vram_gb=6)],
-     "models[0].profiles[0].gpu_class (model chat): rtx-2080-ti has compute capability 7.5, below min_cc 8.0"),
+     "models[0].profiles[0].gpu_class (model chat, profile p): rtx-2080-ti has compute capability 7.5, below min_cc 8.0; name a newer class of GPUs, or lower min_cc of the model"),
     ("above the ceiling", [served({"gpu_class": "rtx-5090"}, quantization="int8-w8a8")],
-     ("models[0].profiles[0].gpu_class (model chat): vllm with int8-w8a8 weights does not run on rtx-5090 (compute "
-     "capability 12.0); it needs at least 7.5, at most 9.9")),
+     ("models[0].profiles[0].gpu_class (model chat, profile p): vllm with int8-w8a8 weights does not run on rtx-5090 (compute capability 12.0); it needs at least 7.5, at most 9.9")),
     ("in a gap", [served({"gpu_class": "b300-sxm6", "engine": "tei"}, engines=["tei"], kind="embedding")],
-     "models[0].profiles[0].gpu_class (model chat): tei does not run on b300-sxm6 (compute capability 10.3)"),
+     "models[0].profiles[0].gpu_class (model chat, profile p): tei does not run on b300-sxm6 (compute capability 10.3); it needs at least 7.5, at most 12.1, not 9.1 to 9.9, not 10.1 to 11.9"),
     ("vendor", [served({"gpu_class": "rx-7900-xtx", "engine": "tei"}, engines=["tei"], kind="embedding")],
-     "models[0].profiles[0].gpu_class (model chat): tei does not run on GPUs of amd, and rx-7900-xtx is one; it runs on nvidia"),
+     "models[0].profiles[0].gpu_class (model chat, profile p): tei does not run on GPUs of amd, and rx-7900-xtx is one; it runs on nvidia"),
     ("too small", [served(vram_gb=28)],
-     "models[0].profiles[0].gpu_class (model chat): 28 GB per GPU is more than rtx-4090 has (24 GB); a larger class of GPUs, or a larger tp"),
-    ("too small by two", [served({"tp": 2}, vram_gb=49)], "models[0].profiles[0].gpu_class (model chat): 25 GB per GPU is more than rtx-4090 has (24 GB)"),
+     "models[0].profiles[0].gpu_class (model chat, profile p): 28 GB per GPU is more than rtx-4090 has (24 GB); a larger class of GPUs, or a larger tp"),
+    ("too small by two", [served({"tp": 2}, vram_gb=49)], "models[0].profiles[0].gpu_class (model chat, profile p): 25 GB per GPU is more than rtx-4090 has (24 GB); a larger class of GPUs, or a larger tp"),
     ("context does not fit", [served(vram_gb=..., context_length=32768, memory={"weights_gib": 15, "kv_bytes_per_token": 262144})],
-     "models[0].profiles[0].gpu_class (model chat): chat needs 23.3 GiB a GPU with a context of 32768, but vllm may use"),
-    ("args text", [served({"args": "--max-model-len 1"})], 'models[0].profiles[0].args (model chat): must be a list, not "--max-model-len 1"; write it in brackets, as a list'),
+     "models[0].profiles[0].gpu_class (model chat, profile p): chat needs 23.3 GiB a GPU with a context of 32768, but vllm may use 19.1 GiB of rtx-4090; the largest context here is 15360; or a larger class of GPUs, or a larger tp"),
+    ("args text", [served({"args": "--max-model-len 1"})], 'models[0].profiles[0].args (model chat, profile p): must be a list, not "--max-model-len 1"; write it in brackets, as a list'),
     ("args two words", [served({"args": ["--max-model-len 8192"]})],
-     ('models[0].profiles[0].args[0] (model chat): "--max-model-len 8192" is two words in one item; the engine would read them as one; '
-     'an item for each word: ["--max-model-len", "8192"]')),
-    ("args truth", [served({"args": ["--x", True]})], "models[0].profiles[0].args[1] (model chat): must be text or a number, not true"),
+     ('models[0].profiles[0].args[0] (model chat, profile p): "--max-model-len 8192" is two words in one item; the engine would read them as one; an item for each word: ["--max-model-len", "8192"]')),
+    ("args truth", [served({"args": ["--x", True]})], "models[0].profiles[0].args[1] (model chat, profile p): must be text or a number, not true"),
     ("args context above", [served({"args": ["--max-model-len", 65536]})],
-     "models[0].profiles[0].args[1] (model chat): --max-model-len 65536 is 65536 per request, more than the 32768 that the model supports"),
+     "models[0].profiles[0].args[1] (model chat, profile p): --max-model-len 65536 is 65536 per request, more than the 32768 that the model supports; at most 32768"),
     ("args context below", [served({"args": ["--max_model_len=8K"]}, context_length=16384)],
-     "models[0].profiles[0].args[0] (model chat): --max-model-len 8192 is 8192 per request, less than context_length 16384"),
+     "models[0].profiles[0].args[0] (model chat, profile p): --max-model-len 8192 is 8192 per request, less than context_length 16384; give the engine more, or write context_length: 8192"),
     ("llama.cpp slots", [served({"engine": "llamacpp", "args": ["--ctx-size", "8192", "--parallel", "4"]}, context_length=8192)],
-     ("models[0].profiles[0].args[1] (model chat): --ctx-size 8192 over 4 slots is 2048 per request, less than context_length 8192; "
-     "give the engine more, or write context_length: 2048")),
+     ("models[0].profiles[0].args[1] (model chat, profile p): --ctx-size 8192 over 4 slots is 2048 per request, less than context_length 8192; give the engine more, or write context_length: 2048")),
     ("llama.cpp environment", [served({"engine": "llamacpp", "env": {"LLAMA_ARG_CTX_SIZE": 8192, "LLAMA_ARG_N_PARALLEL": 2}}, context_length=8192)],
-     "models[0].profiles[0].env.LLAMA_ARG_CTX_SIZE (model chat): LLAMA_ARG_CTX_SIZE 8192 over 2 slots is 4096 per request"),
-    ("args tp", [served({"args": ["-tp", "2"]})], "models[0].profiles[0].args[1] (model chat): -tp 2 contradicts tp 1 of the profile; leave it out"),
-    ("args port", [served({"args": ["--port", "9"]})], "models[0].profiles[0].args[0] (model chat): --port is given by the slot"),
-    ("env truth", [served({"env": {"A": True}})], "models[0].profiles[0].env.A (model chat): must be text or a number, not true; write it in quotes"),
-    ("env name", [served({"env": {"A-B": "1"}})], "models[0].profiles[0].env.A-B (model chat): is not a valid key: it must be letters, digits and underscores, and not begin with a digit"),
-    ("env list", [served({"env": ["A=1"]})], "models[0].profiles[0].env (model chat): must be a map, not a list"),
-    ("selector truth", [served({"node_selector": {"ssd": True}})], "models[0].profiles[0].node_selector.ssd (model chat): must be text or a number, not true; write it in quotes"),
-    ("weight", [served({"weight": -1})], "models[0].profiles[0].weight (model chat): must be from 0 to 1000000, not -1"),
-    ("startup", [served({"startup_timeout": "soon"})], 'models[0].profiles[0].startup_timeout (model chat): "soon" is not a valid duration; write it such as 20m, 90s or 1h30m'),
+     "models[0].profiles[0].env.LLAMA_ARG_CTX_SIZE (model chat, profile p): LLAMA_ARG_CTX_SIZE 8192 over 2 slots is 4096 per request, less than context_length 8192; give the engine more, or write context_length: 4096"),
+    ("args tp", [served({"args": ["-tp", "2"]})], "models[0].profiles[0].args[1] (model chat, profile p): -tp 2 contradicts tp 1 of the profile; leave it out: tp says it"),
+    ("args port", [served({"args": ["--port", "9"]})], "models[0].profiles[0].args[0] (model chat, profile p): --port is given by the slot that the replica serves; leave it out: address and names come from the plan, the weights from source"),
+    ("env truth", [served({"env": {"A": True}})], "models[0].profiles[0].env.A (model chat, profile p): must be text or a number, not true; write it in quotes"),
+    ("env name", [served({"env": {"A-B": "1"}})], "models[0].profiles[0].env.A-B (model chat, profile p): is not a valid key: it must be letters, digits and underscores, and not begin with a digit"),
+    ("env list", [served({"env": ["A=1"]})], "models[0].profiles[0].env (model chat, profile p): must be a map, not a list"),
+    ("selector truth", [served({"node_selector": {"ssd": True}})], "models[0].profiles[0].node_selector.ssd (model chat, profile p): must be text or a number, not true; write it in quotes"),
+    ("weight", [served({"weight": -1})], "models[0].profiles[0].weight (model chat, profile p): must be from 0 to 1000000, not -1"),
+    ("startup", [served({"startup_timeout": "soon"})], 'models[0].profiles[0].startup_timeout (model chat, profile p): "soon" is not a valid duration; write it such as 20m, 90s or 1h30m'),
     ("scaling without profile", [model(scaling={"min": 1})], "models[0].scaling.min (model chat): scaling asks for 1 replica(s), but there is no profile"),
     ("on demand without profile", [model(scaling={"max": 1})], "models[0].scaling.max (model chat): scaling asks for 1 replica(s)"),
     ("max below min", [served(scaling={"min": 3, "max": 1})], "models[0].scaling.max (model chat): max 1 is below min 3; at least 3, or leave max out"),
@@ -344,11 +345,15 @@ TEST_WARNINGS: list[tuple[str, t.Any, t.Any, str]] = [
      "models[0].license (model chat): the licence cc-by-nc-4.0 forbids or limits commercial use"),
     ("simulated", [served({"engine": "sim"})], [], "models[0].profiles (model chat): every profile is simulated"),
     ("class", [served({"gpu_class": "rtx-4091"})], [],
-     "models[0].profiles[0].gpu_class (model chat): nothing is known of GPUs of class rtx-4091"),
+     "models[0].profiles[0].gpu_class (model chat, profile p): nothing is known of GPUs of class rtx-4091"),
     ("class of a role", [], [role({"gpu_class": "my-card"})],
      "roles[0].needs.gpu_class (role large): nothing is known of GPUs of class"),
     ("adapters", [model(kind="embedding", engines=["tei", "infinity"])], [],
      "models[0].lora (model chat): lora is true, but tei or infinity serves no adapters"),
+    ("no size", [model(vram_gb=...)], [], "models[0] (model chat): nothing says how much memory it needs, so it counts as fitting every GPU"),
+    ("class that begins so", [served({"gpu_class": "h100"})], [], "; did you mean h100-nvl-94gb or h100-pcie-80gb or h100-sxm5-80gb?"),
+    ("class by its words", [], [role({"gpu_class": "v100"})], "; did you mean tesla-v100"),
+    ("class of a role", [], [role({"gpu_class": "nonesuch"})], "describe it in gpus.yaml, or name one of the table"),
     ("lonely group", [], [role(colocate="g")], "roles[0].colocate (role large): large is the only role of the group g"),
 ]  # fmt: skip
 
@@ -370,7 +375,7 @@ def test_a_real_profile_makes_a_model_real() -> None:
 def test_one_mistake_is_one_error() -> None:
     wrong = served({"tp": "2", "nodes": 3}, memory={"attention_heads": 5})
     assert errors_of([wrong]) == [
-        'models[0].profiles[0].tp (model chat): must be a whole number, not "2"; write it without quotes'
+        'models[0].profiles[0].tp (model chat, profile p): must be a whole number, not "2"; write it without quotes'
     ]
 
 
@@ -395,8 +400,10 @@ def test_sections_are_lists(wrong: t.Any) -> None:
 
 def test_a_list_that_a_catalog_does_not_have() -> None:
     catalog = {"models": [{"name": "a"}], "rolls": [], "sources": {}, "warnings": [], "directories": []}
+    assert [str(problem) for problem in find_unknown_lists(catalog)] == [
+        'rolls: a catalog has no list "rolls"; did you mean roles?',
+    ]
     assert [str(problem) for problem in examine_catalog(catalog)[1]] == [
-        "rolls: a catalog has no list rolls; did you mean roles?",
         "models[0].kind (model a): is required; one of llm, embedding, reranker",
         "models[0].engines (model a): a model without profiles needs engines; such as engines: [vllm]",
     ]
@@ -417,7 +424,7 @@ def test_own_engines_and_classes() -> None:
     wrong = served({"engine": "mine", "gpu_class": "card"}, engines=["mine"])
     assert errors_of([wrong], engines=engines, gpus=gpus) == [
         (
-            "models[0].profiles[0].gpu_class (model chat): mine does not run on card (compute capability 8.0); "
+            "models[0].profiles[0].gpu_class (model chat, profile p): mine does not run on card (compute capability 8.0); "
             "it needs at least 8.6"
         )
     ]
@@ -465,6 +472,33 @@ def test_normalised_values() -> None:
     assert profile.args == ("--max-num-seqs", "8")
     assert isinstance(profile.min_memory_gb, int)
     assert [(slot.name, slot.model) for slot in catalog.roles[0].slots] == [("s", "chat"), ("t", None)]
+
+
+def test_what_people_carry_over_from_other_catalogs() -> None:
+    """Weights with fractions, Go's durations, capabilities as a map, and a max of 0 beside a min."""
+    document = served(
+        {"weight": 2.5, "startup_timeout": 1_800_000_000_000},
+        scaling={"min": 2, "max": 0, "idle_timeout": "1.5h"},
+        capabilities={"tools": True, "vision": False, "reasoning": None},
+        slo={"ttft_p99": 500_000_000},
+    )
+    (found,) = check_catalog([document], []).catalog.models
+    (profile,) = found.profiles
+    assert (profile.weight, profile.startup_timeout) == (2.5, 1800)
+    assert found.scaling is not None
+    assert (found.scaling.min, found.scaling.max, found.scaling.idle_timeout) == (2, 2, 5400)
+    assert (found.capabilities, found.slo) == (("tools",), {"ttft_p99": 500})
+    off = check_catalog([model(scaling={"min": 0, "max": 0})], []).catalog.models[0].scaling
+    assert off is not None
+    assert off.max == 0
+
+
+def test_classes_of_the_fleet_are_meant_first() -> None:
+    nodes = [{"name": "n", "gpus": [{"gpu_class": "h100-own"}, {"gpu_class": "a10-mine"}]}]
+    for written, meant in (("h100", "h100-own or h100-"), ("a10-mne", "a10-mine?"), ("rtx-4091", "rtx-4090?")):
+        (warning,) = check_catalog([served({"gpu_class": written})], [], nodes=nodes).warnings
+        assert warning.remedy.startswith(f"did you mean {meant}"), written
+    assert not check_catalog([served({"gpu_class": "h100-own"})], [], nodes=nodes).warnings
 
 
 def test_a_slot_names_its_model_by_alias() -> None:

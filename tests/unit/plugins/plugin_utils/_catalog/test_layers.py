@@ -109,7 +109,8 @@ models:
     engines: [vllm]
     context: 8192
     memory: {layers: 32, attention_heads: 32}
-  - {name: other, kind: llm, engines: [vllm]}
+    vram_gb: 8
+  - {name: other, kind: llm, engines: [vllm], vram_gb: 8}
 """
 
 
@@ -134,6 +135,7 @@ def test_every_key_tells_its_layer(tmp_path: Path) -> None:
             "engines": f"{below}:4",
             "context": f"{below}:5",
             "memory": f"{own}:5",
+            "vram_gb": f"{below}:7",
             "lora": f"{own}:3",
             "memory.layers": f"{below}:6",
             "memory.attention_heads": f"{below}:6",
@@ -143,18 +145,18 @@ def test_every_key_tells_its_layer(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_told_where_it_was_written(tmp_path: Path) -> None:
-    wrong = "models:\n  - name: x\n    kind: llm\n    engines: [vllm]\n  - name: m\n    memory:\n      layers: many\n    context_length: 9000\n"
+    wrong = "models:\n  - {name: x, kind: llm, engines: [vllm], vram_gb: 8}\n  - name: m\n    memory:\n      layers: many\n    context_length: 9000\n"
     directories = layers(tmp_path, MODELS.replace("8192", "eight"), wrong)
     texts = [str(problem).replace(f"{tmp_path}/", "") for problem in examine_directories(directories).problems]
     assert texts == [
         'l0/models.yaml:5:14: models[0].context (model m): must be a whole number, not "eight"',
-        'l1/models.yaml:7:15: models[1].memory.layers (model m): must be a whole number, not "many"',
+        'l1/models.yaml:5:15: models[1].memory.layers (model m): must be a whole number, not "many"',
     ]
     directories = layers(tmp_path, MODELS, wrong.replace("many", "8"))
     texts = [str(problem).replace(f"{tmp_path}/", "") for problem in examine_directories(directories).problems]
     assert texts == [
         (
-            "l1/models.yaml:8:21: models[1].context_length (model m): context_length 9000 is above context 8192, "
+            "l1/models.yaml:6:21: models[1].context_length (model m): context_length 9000 is above context 8192, "
             "the longest that the model supports; at most 8192"
         )
     ]
@@ -274,7 +276,9 @@ def test_shipped_aliases_give_way(tmp_path: Path) -> None:
 def test_licences_of_shipped_models_are_told_of_those_that_are_used(tmp_path: Path) -> None:
     warned = {problem.entry for problem in read_catalog([SHIPPED]).problems}
     name = min(str(entry).removeprefix("model ") for entry in warned)
-    own = write(tmp_path / "c", models="models: [{name: x, kind: llm, engines: [vllm]}]\n", roles="roles: []\n")
+    own = write(
+        tmp_path / "c", models="models: [{name: x, kind: llm, engines: [vllm], vram_gb: 8}]\n", roles="roles: []\n"
+    )
     assert not read_catalog([SHIPPED, own]).problems
     own = write(tmp_path / "c", models=f"models: [{{name: {name}, lora: false}}]\n", roles="roles: []\n")
     assert [problem.entry for problem in read_catalog([SHIPPED, own]).problems] == [f"model {name}"]

@@ -52,7 +52,11 @@ def test_reads_what_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "models:\n", "models: []\n", "{}\n"])
 def test_nothing_is_an_empty_catalog(tmp_path: Path, text: str) -> None:
-    assert read_catalog([write(tmp_path / "c", models=text)]).catalog.models == ()
+    found = read_catalog([write(tmp_path / "c", models=text)])
+    assert found.catalog.models == ()
+    silent = "models" in text or "{}" in text
+    warning = f"{tmp_path}/c/models.yaml:1:1: this file holds nothing; begin it with models: or remove it"
+    assert list(map(str, found.problems)) == ([] if silent else [warning])
 
 
 # The text of models.yaml and the errors that it gives.
@@ -75,7 +79,7 @@ TEST_MODEL_FILES: list[tuple[str, str | bytes, list[str]]] = [
     ("missing key", "models:\n  - {name: a, kind: llm, engines: [vllm]}\n  - name: b\n    engines: [vllm]\n",
      ["c/models.yaml:3:5: models[1].kind (model b): is required; one of"]),
     ("unknown key of a profile", "models:\n- name: a\n  kind: llm\n  source: o/a\n  profiles:\n  - name: p\n    gpu_class: l4\n    t_p: 1\n",
-     ['c/models.yaml:8:5: models[0].profiles[0].t_p (model a): unknown key "t_p"; did you mean tp?']),
+     ['c/models.yaml:8:5: models[0].profiles[0].t_p (model a, profile p): unknown key "t_p"; did you mean tp?']),
     ("two of one name", "models:\n" + MODEL + MODEL,
      ["c/models.yaml:3:12: models[1].name (model chat): a second model is called chat; the first is at c/models.yaml:2:12"]),
     ("key of an entry twice", "models:\n  - name: a\n    kind: llm\n    engines: [vllm]\n    kind: llm\n",
