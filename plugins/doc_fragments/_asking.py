@@ -18,7 +18,7 @@ class ModuleDocFragment:
 options:
   connect_timeout:
     description:
-      - How many seconds a machine may take to accept a connection.
+      - How many seconds a VM may take to accept a connection.
     type: float
     default: 3
   timeout:
@@ -38,11 +38,11 @@ options:
     default: 32
   api_key:
     description:
-      - The key that engines are asked with. It goes to the endpoint of a slot and nowhere else, and is never part of a result.
+      - The key for the engines. It goes to the endpoint of a slot and nowhere else, and is never part of a result.
     type: str
   api_keys:
     description:
-      - Other keys, by the name of a slot, role, model or engine, where the first that is there counts.
+      - Other keys, by the name of a slot, role, model or engine; the first that exists is used.
     type: dict
     default: {}
   ca_path:

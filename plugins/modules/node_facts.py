@@ -19,7 +19,7 @@ description:
     nothing is installed or written there, and every command is ended after O(timeout).
   - A tool that is missing, fails or hangs is a note in the profile and never a failed task. What could not be found out is
     V(null).
-  - On a host of Proxmox VE, as root, the lines of C(/etc/pve) that tell which virtual machine or container has a GPU are read as
+  - On a host of Proxmox VE, as root, the lines of C(/etc/pve) that tell which VM or container has a GPU are read as
     well, and no other line. Nothing else needs root.
   - With C(async), and where an action plugin is not used, the module runs the same script in place, which needs Python on
     the node.
@@ -55,7 +55,7 @@ options:
     default: ready
   reserve_gb:
     description:
-      - How much memory in GB virtual machines leave to the node itself. Without it placement takes the larger of 2 GB and 5 per
+      - How much memory in GB VMs leave to the node itself. Without it placement takes the larger of 2 GB and 5 per
         cent.
     type: float
   gpus:
@@ -94,7 +94,7 @@ options:
         suboptions:
           kind:
             description:
-              - Whether it is a virtual machine, a container or the host itself.
+              - Whether it is a VM, a container or the host itself.
             type: str
             choices: [vm, container, host]
             default: vm
@@ -121,7 +121,7 @@ options:
   answer:
     description:
       - A file that holds what the script printed on the node. Nothing is run then.
-      - This is for machines that cannot be reached. The documentation tells how to save such a file.
+      - This is for nodes that cannot be reached. The documentation tells how to save such a file.
       - The file is read on the controller, or where the module runs in place.
     type: path
   previous:
@@ -271,7 +271,7 @@ ansible_facts:
               returned: where it is V(true)
             vgpu:
               description:
-                - Whether it is a part of a GPU that this virtual machine was given, such as C(GRID T4-8Q). Its class and
+                - Whether it is a part of a GPU that this VM was given, such as C(GRID T4-8Q). Its class and
                   size are its own.
               type: bool
               returned: where it is V(true)
@@ -289,9 +289,9 @@ ansible_facts:
               returned: where RV(ansible_facts.knaster_node.gpus[].healthy) is not V(true)
             holder:
               description:
-                - Who has the GPU, or V(null) for nobody. A virtual machine or a container has the GPUs of its
+                - Who has the GPU, or V(null) for nobody. A VM or a container has the GPUs of its
                   configuration also while it is stopped. A process that computes on a GPU of the host has it too.
-                - C(kind) is V(vm), V(container) or V(host), and C(id) its number. C(ours) tells the virtual machines
+                - C(kind) is V(vm), V(container) or V(host), and C(id) its number. C(ours) tells the VMs
                   that carry the mark of this collection.
                 - The configurations of Proxmox VE can be read by root only. Without root this is missing, and a note says
                   so.
@@ -324,7 +324,7 @@ ansible_facts:
           returned: when O(reserve_gb) was given
         storage:
           description:
-            - The directories of O(weight_dirs), with the type of their file system, whether other machines see the same
+            - The directories of O(weight_dirs), with the type of their file system, whether other nodes see the same
               files, and the free space in decimal GB. V(null) where no directory was named.
           type: list
           elements: dict

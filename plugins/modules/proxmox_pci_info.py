@@ -16,8 +16,8 @@ author:
 description:
   - Lists the GPUs of the nodes of a Proxmox VE cluster in the form that resource mappings need, that is in lower case,
     with domain, and without C(0x).
-  - Says of each GPU what else is in its IOMMU group, because all of that goes to the virtual machine with it, which
-    resource mappings name it, and which virtual machines hold it now or after their next start.
+  - Says of each GPU what else is in its IOMMU group, because all of that goes to the VM with it, which
+    resource mappings name it, and which VMs hold it now or after their next start.
   - A node that cannot be reached is reported, and does not keep the others from being read.
 options:
   nodes:
@@ -51,7 +51,7 @@ EXAMPLES = r"""
   register: pci
   delegate_to: localhost
 
-- name: Stop if a GPU is held by a virtual machine of somebody else
+- name: Stop if a GPU is held by a VM of somebody else
   ansible.builtin.assert:
     that: >-
       pci.devices | map(attribute='holders') | flatten | rejectattr('ours') | length == 0
@@ -129,8 +129,8 @@ devices:
       sample: [kn-pve-1-41-00]
     holders:
       description:
-        - The virtual machines that name the GPU, each with C(vmid), C(name), C(running), C(key) such as V(hostpci0),
-          C(mapping), which is V(null) where the address is named itself, and C(ours), which says whether the machine
+        - The VMs that name the GPU, each with C(vmid), C(name), C(running), C(key) such as V(hostpci0),
+          C(mapping), which is V(null) where the address is named itself, and C(ours), which says whether the VM
           carries the mark of this collection.
         - C(now) says whether it has the GPU now, C(later) whether it has it after its next start. C(certain) is
           V(false) where the mapping has several GPUs of the node to choose from.

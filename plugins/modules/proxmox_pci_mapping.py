@@ -18,8 +18,8 @@ description:
     only way that works with an API token.
   - It owns only the entries of the nodes that it is told. Entries of other nodes stay as they are.
   - Entries are compared with the hardware of their node before anything is changed, in the way that Proxmox VE compares
-    them when a virtual machine starts. What cannot be read is a warning.
-  - It refuses to take a mapping away from a virtual machine, which Proxmox VE itself would not notice, and to leave a
+    them when a VM starts. What cannot be read is a warning.
+  - It refuses to take a mapping away from a VM, which Proxmox VE itself would not notice, and to leave a
     mapping without entries, which would remove it.
 options:
   id:
@@ -41,7 +41,7 @@ options:
     type: str
   entries:
     description:
-      - The GPUs. Several entries of one node are alternatives, of which a virtual machine gets the first that is free.
+      - The GPUs. Several entries of one node are alternatives, of which a VM gets the first that is free.
       - It is needed with O(state=present).
     type: list
     elements: dict
@@ -115,7 +115,7 @@ EXAMPLES = r"""
         iommu_group: 21
   delegate_to: localhost
 
-- name: Remove a mapping that no virtual machine uses any more
+- name: Remove a mapping that no VM uses any more
   knaster.inventory.proxmox_pci_mapping:
     api_host: pve-1.example.com
     api_user: automation@pve
