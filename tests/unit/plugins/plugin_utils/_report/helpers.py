@@ -152,6 +152,22 @@ def mixed():
     return fleet.lose_each()
 
 
+IDLE = {0: 599, 1: 600, 2: 3599, 3: 48 * 3600 - 1, 4: 48 * 3600}
+
+
+def racks(count):
+    """So many nodes with a GPU each in racks whose names read alike; one GPU broke in use, the idle times are at limits."""
+    nodes = [node(f"n{at}", card(0, "l40s", 48), labels={"rack": "r01" if at % 2 else "r1"}) for at in range(count)]
+    fleet = Fleet(nodes, [role("chat", 40, count=count)])
+    nodes[5]["gpus"][0]["healthy"] = False
+    fleet.plan["ledger"][5]["healthy"] = False
+    for one in fleet.plan["assignments"]:
+        at = int(one["node"].removeprefix("n"))
+        if at in IDLE:
+            fleet.replicas.append(observed(f"chat.{one['replica']}.main", one, idle_seconds=IDLE[at]))
+    return fleet
+
+
 def identity(name):
     """A name that has bytes, as the planner wants of what tells a GPU."""
     return name.encode(errors="replace").decode()

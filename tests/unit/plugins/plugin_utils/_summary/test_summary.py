@@ -203,6 +203,33 @@ def test_roles():
     assert "Would help: " in text
 
 
+def test_what_is_starting_is_waited_for_and_what_failed_is_not():
+    nodes, models = [node("n", card(0), card(1))], [model("a", 2)]
+
+    def said(*states):
+        return text_of(
+            summed(nodes, models=models, replicas=[replica(f"a.{at}", "a", state) for at, state in enumerate(states)]),
+            "short",
+        )
+
+    assert said("ready", "starting") == "1 of 2 replicas ready (1 starting); wait for it"
+    assert said("ready", "failed") == "1 of 2 replicas ready (1 failed); see its replicas"
+    assert said("starting", "failed") == "0 of 2 replicas ready (1 starting, 1 failed); see its replicas"
+
+
+def test_the_catalog_says_how_many_of_a_role_are_wanted():
+    nodes = [node("n", card(0), card(1))]
+    plan, _catalog = planned(nodes, [role("chat", count=1), role("gone", count=1)])
+
+    def roles(**more):
+        return fleet_summary(nodes, plan, catalog={"roles": [role("chat", **more)], "models": []})["roles"]
+
+    assert roles(count=1) == {"total": 2, "satisfied": 2, "short": 0}
+    # The plan gave it one, and the catalog wants two today; of a role that it does not have any more the plan is asked.
+    assert roles(count=2) == {"total": 2, "satisfied": 1, "short": 1}
+    assert roles(count=0) == {"total": 1, "satisfied": 1, "short": 0}
+
+
 def test_idle_replicas():
     shards = [{"node": "n", "gpu_indices": [0, 1]}, {"node": "m", "gpu_indices": [0, 1]}]
     seen = [
