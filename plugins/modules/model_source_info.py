@@ -9,12 +9,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: model_source_info
-short_description: Find out whether the sources of models are available
+short_description: Find out whether the sources of models can be had
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Says of every source whether it are available from the node that the task runs on. A source is the path of weights on
+  - Says of every source whether it can be had from the node that the task runs on. A source is the path of weights on
     that node, or the id of a repository that a model hub answers for.
   - A path has to hold whole weights. An empty directory, a download that was not finished and a file that only points
     to its content are told apart.
@@ -80,7 +80,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Find out whether the models of the catalog are available
+- name: Find out whether the models of the catalog can be had
   knaster.inventory.model_source_info:
     sources:
       - Qwen/Qwen3-8B
@@ -104,7 +104,7 @@ EXAMPLES = r"""
 RETURN = r"""
 all_available:
   description:
-    - Whether every source are available. A source of which it could not be found out counts as one that cannot.
+    - Whether every source can be had. A source whose state is not known counts as one that cannot.
   returned: success
   type: bool
   sample: false
@@ -135,7 +135,7 @@ sources:
       sample: hub
     available:
       description:
-        - Whether the source are available, and V(null) where it could not be found out.
+        - Whether the source can be had, and V(null) where that is not known.
       returned: always
       type: bool
       sample: true
@@ -155,10 +155,10 @@ sources:
       sample: ok
     text:
       description:
-        - What was found out, as a sentence.
+        - The result, as a sentence.
       returned: always
       type: str
-      sample: The source are available.
+      sample: The source can be had.
     remedy:
       description:
         - What to do about it, and empty where nothing has to be done.

@@ -118,27 +118,10 @@ privileges:
   returned: success
   type: dict
   sample: {"/vms": ["VM.Allocate", "VM.Audit"]}
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_cluster
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
 
 
 def main() -> None:
@@ -150,15 +133,12 @@ def main() -> None:
         }
     )
     params = module.params
-    try:
-        result = read_cluster(
+    finish(
+        module,
+        lambda: read_cluster(
             make_client(module), nodes=params["nodes"], vmids=params["vmids"], content=params["content"]
-        )
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(changed=False, **result)
+        ),
+    )
 
 
 if __name__ == "__main__":

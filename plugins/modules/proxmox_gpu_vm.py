@@ -18,8 +18,8 @@ description:
     says. What is the same is not sent, whatever Proxmox VE made of its text.
   - A VM carries a mark in its description, which is a line that begins with C(knaster.inventory/1), and the
     tag V(knaster). One without the mark is never touched. Other lines of the description stay.
-  - Nothing is restarted. Changes that wait for a restart are told in RV(pending) and RV(restart_needed).
-  - What were added manually, such as another C(hostpci), is told in RV(external_additions) and stays, unless O(strict).
+  - Nothing is restarted. Changes that wait for a restart are reported in RV(pending) and RV(restart_needed).
+  - What somebody else added, such as another C(hostpci), is reported in RV(external_additions) and stays, unless O(strict).
     Devices of an earlier definition are removed when the definition does not have them any more. Disks are not, unless
     O(strict), and even then Proxmox VE keeps them as unused disks.
   - A run that was cut off at any point is taken up where it ended.
@@ -51,7 +51,7 @@ options:
       - Its configuration by the keys of Proxmox VE, such as V(cores), V(hostpci0) or V(net0). Keys that are not named stay as
         they are. A key that is V(null) is removed.
       - A disk is written as it is made, such as V(local-lvm:64). One that is there keeps its volume, and is made larger
-        where it has to be. It is never made smaller or moved, which is told in RV(attention).
+        where it has to be. It is never made smaller or moved, which is reported in RV(attention).
       - C(sshkeys) are lines of plain text, or encoded as Proxmox VE wants them.
       - It is needed with O(state=present).
     type: dict
@@ -133,7 +133,7 @@ options:
     default: false
   strict:
     description:
-      - Whether to remove devices and tags that were added manually.
+      - Whether to remove devices and tags that somebody else added.
     type: bool
     default: false
   timeout:
@@ -265,31 +265,17 @@ attention:
   type: list
   elements: dict
   sample: []
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
     DefinitionError,
     absent_definition,
     definition,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+    VmOptions,
+    ensure_vm,
 )
 
 
@@ -357,13 +343,7 @@ def main() -> None:
         start_limit=params["start_timeout"],
         stop_limit=params["stop_timeout"],
     )
-    try:
-        result = ensure_vm(make_client(module), wanted, options)
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(**result)
+    finish(module, lambda: ensure_vm(make_client(module), wanted, options))
 
 
 if __name__ == "__main__":

@@ -156,27 +156,10 @@ mappings:
   type: list
   elements: dict
   sample: []
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_pci
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
 
 
 def main() -> None:
@@ -186,13 +169,8 @@ def main() -> None:
             "gpus_only": {"type": "bool", "default": True},
         }
     )
-    try:
-        result = read_pci(make_client(module), nodes=module.params["nodes"], gpus_only=module.params["gpus_only"])
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(changed=False, **result)
+    params = module.params
+    finish(module, lambda: read_pci(make_client(module), nodes=params["nodes"], gpus_only=params["gpus_only"]))
 
 
 if __name__ == "__main__":

@@ -138,27 +138,15 @@ map:
   type: list
   elements: str
   sample: ["id=10de:26b1,iommugroup=21,node=pve-1,path=0000:41:00.0,subsystem-id=10de:16a1"]
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import ensure_mapping, mapping_wanted
+import typing as t
+
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import (
+    ensure_mapping,
+    mapping_wanted,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
 
 
 def main() -> None:
@@ -184,20 +172,16 @@ def main() -> None:
         }
     )
     params = module.params
-    try:
+    present = params["state"] == "present"
+
+    def work() -> dict[str, t.Any]:
+        entries = params["entries"] if present else ()
         wanted = mapping_wanted(
-            params["id"],
-            params["entries"] if params["state"] == "present" else (),
-            params["nodes"],
-            description=params["description"],
-            present=params["state"] == "present",
+            params["id"], entries, params["nodes"], description=params["description"], present=present
         )
-        result = ensure_mapping(make_client(module), wanted, check_mode=module.check_mode)
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(**result)
+        return ensure_mapping(make_client(module), wanted, check_mode=module.check_mode)
+
+    finish(module, work)
 
 
 if __name__ == "__main__":

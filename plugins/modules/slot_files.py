@@ -97,7 +97,8 @@ options:
     default: ''
   prune:
     description:
-      - Remove the files of slots that are gone. Only files that carry the mark of this collection are removed. Unmanaged files are never overwritten.
+      - Remove the files of slots that are gone. Only files that carry the mark of this collection are removed.
+      - Unmanaged files are never overwritten, whatever this option says.
     type: bool
     default: false
 extends_documentation_fragment:

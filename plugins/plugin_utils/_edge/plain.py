@@ -18,7 +18,7 @@ import json
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import GatherError
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import GatherError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural, shown
 
