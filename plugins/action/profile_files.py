@@ -35,7 +35,7 @@ class ActionModule(FileAction):
     def make(self, options: Options) -> Made:
         """Take the profiles of this run, and the last ones of nodes that gave no answer.
 
-        A last one that cannot be read stays as it is, and the others are saved.
+        The file of a node that gave no answer stays as it is where it cannot be read; the others are saved.
         """
         directory, texts = options["directory"], {}
         warnings: list[str] = []

@@ -14,7 +14,7 @@ author:
 description:
   - Reads the files C(models.yaml), C(roles.yaml), C(gpus.yaml) and C(engines.yaml) of one or several directories,
     checks everything that they say, and returns it as plain lists.
-  - Every mistake is reported in one go, each with file, line, column, path and what would be right.
+  - Every error is reported in one go, each with file, line, column, path and what would be right.
     Nothing is returned from a catalog that has an error.
   - Of several directories the later one changes entries of the earlier by name, key by key; maps are merged one level
     deep, everything else is replaced, V(null) removes a key, and C(replace=true) replaces a whole entry.
@@ -93,7 +93,7 @@ _raw:
             file: /srv/catalog/models.yaml
             line: 12
     warnings:
-      description: Warnings, as one text each: what is no mistake, but rarely meant.
+      description: Warnings, as one text each.
       type: list
       elements: str
 """

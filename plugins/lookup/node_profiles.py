@@ -12,7 +12,7 @@ version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Reads the profiles that M(knaster.inventory.profile_files) saved, one JSON file a node.
+  - Reads the profiles that M(knaster.inventory.profile_files) saved, one JSON file for each node.
   - A node without a file has never been collected. Its profile has the state V(unreachable) and no GPUs are known.
 options:
   _terms:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: replica_info
-short_description: Ask the engines behind the slots what they do
+short_description: Query the engines behind the slots
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)

@@ -15,7 +15,7 @@ import typing as t
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ansible_collections.knaster.inventory.plugins.module_utils._pci import parse_id
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address, parse_id
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
     DefinitionError,
     definition,

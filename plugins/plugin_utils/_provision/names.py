@@ -9,19 +9,17 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.module_utils import _pci
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import _short_hash
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import short_hash
 
 if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
 
 DEFAULT_PREFIX = "kn"
 
-# What PVE takes as a configuration id. It has no limit there; names of files and messages want one.
-CONFIG_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]+")
+# Proxmox VE has no limit for the id of a mapping; names of files and messages want one.
 MAX_ID = 100
 
 
@@ -40,4 +38,4 @@ def mapping_id(prefix: str, pve_node: str, address: Address) -> str:
     if address.function:
         parts.append(f"{address.function:x}")
     name = "-".join(parts)
-    return name if len(name) <= MAX_ID else f"{name[: MAX_ID - 7]}-{_short_hash(name)}"
+    return name if len(name) <= MAX_ID else f"{name[: MAX_ID - 7]}-{short_hash(name)}"

@@ -69,7 +69,10 @@ def read_slots(
     if errors or document is None:
         raise InputError(errors)
     machines = [] if definitions is None else definitions["vms"]
-    slots = make_slots(document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal)
+    try:
+        slots = make_slots(document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal)
+    except InputError as exc:
+        raise InputError([f"{plan}: {error}" for error in exc.errors]) from exc
     return slots, list(warnings)
 
 
