@@ -20,6 +20,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._memory.need imp
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import cache_arguments
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES, SIMULATOR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
@@ -115,6 +116,34 @@ def fit_models(
         for model in models
         for kind in kinds
     ]
+
+
+def format_fits(rows: Sequence[Mapping[str, t.Any]]) -> str:
+    """Return rows as a text that a person reads at once."""
+    header = ("model", "GPU", "in fleet", "fits", "GPUs", "engine", "free GiB", "context", "requests", "note")
+    fits = {True: "yes", False: "no", None: "maybe"}
+    lines = [
+        (
+            row["model"],
+            row["gpu_class"],
+            row.get("in_fleet"),
+            fits[row["fits"]],
+            row["gpus"],
+            row["engine"],
+            row.get("free_gib"),
+            row.get("largest_context"),
+            row.get("most_sequences"),
+            _note(row),
+        )
+        for row in rows
+    ]
+    return "".join(f"{line}\n" for line in format_columns(header, lines))
+
+
+def _note(row: Mapping[str, t.Any]) -> str:
+    """Say why a row is not a plain yes."""
+    unknown = [term["name"] for term in row.get("terms") or () if term["gib"] is None]
+    return row.get("reason") or (f"unknown: {', '.join(unknown)}" if unknown else "")
 
 
 def _shown(kind: Kind) -> dict[str, t.Any]:
