@@ -461,7 +461,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._memory.ask impo
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import engine_memory
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import FactError, read_facts
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import CACHE_SHARES
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import CACHE_SHARES, cache_arguments
 from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry import facts_of, memory_facts
 from ansible_collections.knaster.inventory.plugins.module_utils._models.headers import read_weights
 from ansible_collections.knaster.inventory.plugins.module_utils._models.remote import MAX_BYTES, read_hub
@@ -474,11 +474,6 @@ from ansible_collections.knaster.inventory.plugins.module_utils._models.sources 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
 _ENGINES = ["vllm", "sglang", "llamacpp", "ollama", "tei", "infinity"]
-_CACHE_OPTIONS = {
-    "vllm": ("--kv-cache-dtype",),
-    "sglang": ("--kv-cache-dtype",),
-    "llamacpp": ("--cache-type-k", "--cache-type-v"),
-}
 
 
 def main() -> None:
@@ -511,13 +506,7 @@ def main() -> None:
     model = read_model(module)
     params = module.params
     engine = params["engine"] or ("llamacpp" if model["quantization"] == "gguf" else "vllm")
-    env = {}
-    args = []
-    if params["kv_dtype"]:
-        if engine == "ollama":
-            env["OLLAMA_KV_CACHE_TYPE"] = params["kv_dtype"]
-        for option in _CACHE_OPTIONS.get(engine, ()):
-            args += [option, params["kv_dtype"]]
+    args, env = cache_arguments(engine, params["kv_dtype"])
     question = Question(
         facts=model.pop("facts"),
         engine=engine_memory(engine, params["engine_version"]),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import Fit, fit
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import Fit, fit, fits_at_all
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Case, Gpu, need
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import read_run
 
@@ -89,15 +89,17 @@ def ask(question: Question, gpu: Gpu) -> t.Optional[Answer]:
 
     The first number that certainly fits, else the first that may, else the largest.
     """
-    maybe: t.Optional[Answer] = None
-    last: t.Optional[Answer] = None
-    for count in question.possible_counts():
-        last = Answer(count, fit(question.case(gpu, count)))
-        if last.fit.fits:
-            return last
-        if last.fit.fits is None and maybe is None:
-            maybe = last
-    return maybe or last
+    counts = question.possible_counts()
+    chosen = counts[-1] if counts else None
+    maybe = False
+    for count in counts:
+        fits = fits_at_all(question.case(gpu, count))
+        if fits:
+            chosen = count
+            break
+        if fits is None and not maybe:
+            chosen, maybe = count, True
+    return None if chosen is None else Answer(chosen, fit(question.case(gpu, chosen)))
 
 
 def rank_rows(question: Question) -> t.List[t.Dict[str, t.Any]]:

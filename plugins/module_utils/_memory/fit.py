@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 from dataclasses import dataclass
 
@@ -59,9 +60,7 @@ class Fit:
 def fit(case: Case) -> Fit:
     """Return how a model fits a GPU as it is run, with how much more would."""
     found, have = need(case), usable(case)
-    fits: t.Optional[bool] = found.gib <= have
-    if fits and found.bound != EXACT:
-        fits = None
+    fits = _verdict(found, have)
     room = _Room(case, found, have)
     if room.unknown:
         return Fit(found, have, fits)
@@ -70,6 +69,17 @@ def fit(case: Case) -> Fit:
         # The pool is what was stated, whatever else the GPU has.
         fits = largest >= case.context
     return Fit(found, have, fits, largest, room.most_sequences(), room.cache_tokens())
+
+
+def fits_at_all(case: Case) -> t.Optional[bool]:
+    """Return whether a model fits, as ``fit`` says it, without how much more would."""
+    return fit(case).fits if case.run.cache_bytes else _verdict(need(case), usable(case))
+
+
+def _verdict(found: Need, have: float) -> t.Optional[bool]:
+    if found.gib > have:
+        return False
+    return True if found.bound == EXACT else None
 
 
 class _Room:
@@ -124,24 +134,24 @@ def _largest(left: t.Callable[[int], float], most: int) -> int:
 
     What is taken grows with the number, so that a straight line through two tries comes near to the answer.
     """
-    low, high = 0, most + 1
+    if left(1) < 0:
+        return 0
+    low, high = 1, most + 1
     guess = min(most, 1 << 14)
     while high - low > 1:
+        guess = min(max(guess, low + 1), high - 1)
         found = left(guess)
-        if found >= 0:
-            low = guess
-            if low == most:
-                break
-        else:
-            high = guess
-        guess = _next_guess(left, guess, found, low, high)
+        low, high = (guess, high) if found >= 0 else (low, guess)
+        target = _crossing(left, guess, found)
+        # A target that was already tried is as good as the answer: the next number shows it.
+        tried = target == low and guess != low + 1
+        guess = low + 1 if tried else min(target, high - 1) if target > low else (low + high) // 2
     return low
 
 
-def _next_guess(left: t.Callable[[int], float], guess: int, found: float, low: int, high: int) -> int:
-    """Return where the line through this try crosses zero, or the middle where that leads nowhere."""
+def _crossing(left: t.Callable[[int], float], guess: int, found: float) -> int:
+    """Return where the line through this try crosses zero, rounded down; 0 where it never does."""
     # The cache of some engines grows in steps of so many tokens.
     step = min(256, guess - 1)
     slope = (found - left(guess - step)) / step if step else 0.0
-    target = guess - int(found / slope) if slope < 0 else 0
-    return target if low < target < high else (low + high) // 2
+    return guess + math.floor(found / -slope) if slope < 0 else 0

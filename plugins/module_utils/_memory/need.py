@@ -13,6 +13,7 @@ unknown, and the sum of the others is a lower bound that says so.
 
 from __future__ import annotations
 
+import functools
 import math
 import typing as t
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class Gpu:
     reserved_mib: t.Optional[float] = None
     gpu_class: str = ""
 
-    @property
+    @functools.cached_property
     def total_gib(self) -> float:
         """What programs can have of it, in GiB."""
         reserved = self.reserved_mib
@@ -134,12 +135,12 @@ class Case:
     longest: t.Optional[int] = None
     generates: bool = True
 
-    @property
+    @functools.cached_property
     def context(self) -> t.Optional[int]:
         """The tokens of one request."""
         return self.run.context or self.longest
 
-    @property
+    @functools.cached_property
     def tier(self) -> Tier:
         """What the engine sets by itself on this GPU."""
         tiers = self.engine.tiers or (Tier(0, 2048, 256),)
@@ -147,7 +148,7 @@ class Case:
             return tiers[-1]
         return next((tier for tier in tiers if self.gpu.total_gib >= tier.least_gib), tiers[-1])
 
-    @property
+    @functools.cached_property
     def batched_tokens(self) -> int:
         """The tokens of one step."""
         if self.run.batched_tokens:
@@ -155,6 +156,11 @@ class Case:
         if self.engine.whole_prompts and self.context:
             return max(self.tier.batched_tokens, min(self.context, 32768))
         return self.tier.batched_tokens
+
+    @functools.cached_property
+    def rates(self) -> t.Optional[t.Tuple[float, float]]:
+        """The GiB of a token on one rank, in layers that see all and in those that see a window; None is not known."""
+        return _rates(self)
 
     @property
     def max_sequences(self) -> int:
@@ -303,18 +309,28 @@ def _bytes_per_token(facts: MemoryFacts) -> t.Optional[t.Tuple[int, int]]:
     return None
 
 
+def _rates(case: Case) -> t.Optional[t.Tuple[float, float]]:
+    """Return the GiB of a token on one rank: in layers that see all, and in those that see a window."""
+    facts = case.facts
+    rates, part = _bytes_per_token(facts), _layers_on_gpu(case)
+    if rates == (0, 0) or case.run.cache_on_host:
+        return 0.0, 0.0
+    share = cache_share(case.run, latent=facts.kv_heads is None)
+    if rates is None or share is None or part is None:
+        return None
+    each = share / _head_split(case) * part * _layer_share(case) / GIB
+    index = (facts.index_bytes_per_token or 0) * part * _layer_share(case) / GIB
+    return rates[0] * each + index, rates[1] * each
+
+
 def _attention_gib(case: Case, context: t.Optional[int], sequences: int) -> t.Optional[float]:
-    facts, run = case.facts, case.run
-    rates, share = _bytes_per_token(facts), cache_share(run, latent=facts.kv_heads is None)
-    if rates == (0, 0) or run.cache_on_host:
-        return 0.0
-    part = _layers_on_gpu(case)
-    if rates is None or context is None or share is None or part is None:
+    rates = case.rates
+    if rates is None or rates == (0.0, 0.0):
+        return None if rates is None else 0.0
+    if context is None:
         return None
     tokens, windowed = _tokens(case, context, sequences)
-    size = (rates[0] * tokens + rates[1] * windowed) * share / _head_split(case)
-    size += (facts.index_bytes_per_token or 0) * tokens
-    return size * part * _layer_share(case) / GIB
+    return rates[0] * tokens + rates[1] * windowed
 
 
 def _tokens(case: Case, context: int, slots: int) -> t.Tuple[int, int]:
@@ -353,11 +369,11 @@ def _padding_gib(case: Case, context: t.Optional[int], sequences: int) -> float:
     The size of a group is the smaller number of layers of one kind, or the larger where it is less than half more
     (kv_cache_utils of vLLM: a model of 8 and 9 layers is padded to 9 and 9).
     """
-    facts, share = case.facts, cache_share(case.run)
+    facts = case.facts
     full, windowed = facts.kv_bytes_per_token, facts.kv_bytes_per_window_token
-    if case.engine.rule != POOL or case.engine.windows != IN_FLIGHT or case.run.full_windows:
+    if case.engine.rule != POOL or case.engine.windows != IN_FLIGHT or case.run.full_windows or case.rates is None:
         return 0.0
-    if not (full and windowed and facts.layers and facts.window and context and share):
+    if not (full and windowed and facts.layers and facts.window and context):
         return 0.0
     each = (full + windowed) / facts.layers
     layers = (round(full / each), round(windowed / each))
@@ -367,7 +383,7 @@ def _padding_gib(case: Case, context: t.Optional[int], sequences: int) -> float:
     size = max(layers) if max(layers) < 1.5 * min(layers) else min(layers)
     extra = [_padded(count, size) - count for count in layers]
     tokens, within = _tokens(case, context, sequences)
-    return (extra[0] * tokens + extra[1] * within) * each * share / _head_split(case) * _layer_share(case) / GIB
+    return case.rates[1] / layers[1] * (extra[0] * tokens + extra[1] * within)
 
 
 def _state_gib(case: Case, sequences: int) -> t.Optional[float]:

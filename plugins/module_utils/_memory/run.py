@@ -577,3 +577,15 @@ def _text(value: t.Any, option: _Option) -> str:
     if isinstance(value, float):
         return f"{value:.9f}".rstrip("0").rstrip(".")
     return str(value)
+
+
+def cache_arguments(engine: str, dtype: t.Optional[str]) -> t.Tuple[t.Tuple[str, ...], t.Dict[str, str]]:
+    """Return the arguments and variables that give an engine a cache of this type; none where it has no such option."""
+    args: t.List[str] = []
+    env: t.Dict[str, str] = {}
+    for option in _ENGINES.get(engine, _Syntax()).options if dtype else ():
+        if option.kind == "cache" and option.names:
+            args += [option.names[0], t.cast("str", dtype)]
+        elif option.kind == "cache" and option.env:
+            env[option.env] = t.cast("str", dtype)
+    return tuple(args), env
