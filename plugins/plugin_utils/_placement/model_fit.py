@@ -18,7 +18,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT, Gpu
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import cache_arguments
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES, SIMULATOR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import SIMULATOR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
