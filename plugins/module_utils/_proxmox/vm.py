@@ -412,7 +412,7 @@ class _Run:
             try:
                 config = self.api.get(join("nodes", self.template_node, "qemu", template, "config"))
             except PveError as exc:
-                self.warnings.append(f"The template could not be read, so its devices are told as additions: {exc}")
+                self.warnings.append(f"The template could not be read, so its devices are reported as additions: {exc}")
                 config = {}
             self.inherited = inherited_keys(config if isinstance(config, dict) else {})
         return self.inherited

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import (
-    GatherError,
     Output,
     read_answer,
 )
@@ -415,44 +414,3 @@ def test_text_that_imitates_frames_stays_text(shell, fake):
     assert outputs["nvidia_smi"].stdout == forged
     assert outputs["meminfo"].stdout.startswith("MemTotal:")
     assert "MemTotal: 1 kB" not in outputs["meminfo"].stdout
-
-
-ANSWER = "@t0 begin knaster-gather 1\n\n@t0 open hostname\no n1\n\n@t0 close hostname ok 0\n\n@t0 finish\n"
-HOSTNAME = {"hostname": Output("ok", 0, "n1", "")}
-
-TEST_READ = [
-    pytest.param(ANSWER, None, HOSTNAME, id="plain"),
-    pytest.param("Welcome!\n@other begin knaster-gather 1\n" + ANSWER + "bye\n", "t0", HOSTNAME, id="banner"),
-    pytest.param("Last login\r\n" + ANSWER.replace("\n", "\r\n"), None, HOSTNAME, id="terminal"),
-    pytest.param(
-        ANSWER.replace("n1", "n1\r"), None, {"hostname": Output("ok", 0, "n1\r", "")}, id="own carriage return"
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "token", "expected"), TEST_READ)
-def test_read_answer(text, token, expected):
-    assert read_answer(text, token=token) == expected
-
-
-TEST_READ_ERRORS = [
-    ("", None, "it has no opening frame"),
-    (ANSWER, "t1", "it has no opening frame"),
-    (ANSWER.replace("gather 1", "gather 2"), None, "it has version 2, this collection reads version 1"),
-    (ANSWER[:50], None, "it was cut short inside hostname"),
-    (ANSWER.replace("@t0 finish\n", ""), None, "it was cut short"),
-    (ANSWER.replace("close hostname", "close meminfo"), None, "frame '@t0 close meminfo ok 0' does not belong here"),
-    (
-        ANSWER.replace("hostname ok 0", "hostname done 0"),
-        None,
-        "frame '@t0 close hostname done 0' does not belong here",
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "token", "reason"), TEST_READ_ERRORS)
-def test_read_answer_refuses(text, token, reason):
-    with pytest.raises(GatherError) as caught:
-        read_answer(text, token=token)
-    assert caught.value.reason == reason
-    assert str(caught.value) == f"the node's answer cannot be used: {reason}"
