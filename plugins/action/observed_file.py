@@ -12,6 +12,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
     find_asking_errors,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
@@ -19,7 +20,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     Made,
     Options,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import collecting, stop_at
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import DRAINING
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import (
     count_states,
@@ -78,4 +79,4 @@ class ActionModule(FileAction):
             "table": format_observed(replicas, answer["empty"]),
         }
         text = dump_observed(replicas)
-        return Made(returned, find_changes({path: text}), documents=[Written(path, "observed", text)])
+        return Made(returned, find_changes({path: text}), [Written(path, "observed", text)])

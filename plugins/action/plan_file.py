@@ -51,9 +51,9 @@ class ActionModule(FileAction):
         changes = find_changes({path: made.text})
         documents = [Written(path, "plan", made.text)]
         if not options["fresh"]:
-            # The last plan was read and found right; it is kept beside this one where this one is another.
+            # The last plan was read and found right, and is kept beside this one where this one is another.
             documents += [Written(previous_path(path), "plan", change.before) for change in changes if change.before]
-        return Made(returned, changes, documents=documents)
+        return Made(returned, changes, documents)
 
     def put(self, made: Made) -> None:
         """Write the plan, and keep the last one beside it."""

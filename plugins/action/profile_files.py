@@ -33,13 +33,13 @@ class ActionModule(FileAction):
     refusal = "No profile was saved"
 
     def make(self, options: Options) -> Made:
-        """Take this run's profiles, and of nodes that gave no answer the last ones.
+        """Take the profiles of this run, and the last ones of nodes that gave no answer.
 
-        A last one that cannot be read stays as it is, and the others are saved.
+        The file of a node that gave no answer stays as it is where it cannot be read; the others are saved.
         """
         directory, texts = options["directory"], {}
         warnings: list[str] = []
-        for name in options["hosts"]:
+        for name in sorted(options["hosts"]):
             result = raw_variables(self.task_vars["hostvars"], name).get(options["result"]) or {}
             profile = result.get("ansible_facts", {}).get("knaster_node")
             if profile is None:
@@ -47,5 +47,5 @@ class ActionModule(FileAction):
                     profile = unreachable_profile(name, last)
             if profile is not None:
                 texts[profile_path(directory, name)] = dump_profile(profile)
-        changes = find_changes(dict(sorted(texts.items())))
+        changes = find_changes(texts)
         return Made({"files": [str(change.path) for change in changes], "warnings": warnings}, changes)

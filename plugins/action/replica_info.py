@@ -14,6 +14,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
     find_slot_errors,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     CATALOG_SPEC,
     FileAction,
@@ -21,7 +22,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     Options,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
-    collecting,
     stop_at,
     to_plain,
 )
@@ -63,6 +63,7 @@ class ActionModule(FileAction):
         with collecting(errors):
             directory = options["slots_dir"]
             slots = to_plain(options["slots"], "slots") if directory is None else load_slots(directory)
+        with collecting(errors):
             previous = to_plain(options["previous"], "previous")
         errors += find_slot_errors(slots)
         if previous:

@@ -90,11 +90,9 @@ class ActionModule(FileAction):
             "without_command": made.wanted.without_command,
             "summary": _summary(made),
         }
-        documents = [
-            Written(path, "slot", text) for path, text in made.wanted.texts.items() if path.parent == options["path"]
-        ]
-        changes = [*made.written, *made.removed]
-        return Made(returned, changes, swept=options["engines"], documents=documents)
+        texts = made.wanted.texts
+        documents = [Written(path, "slot", texts[path]) for path in texts if path.parent == options["path"]]
+        return Made(returned, [*made.written, *made.removed], documents, swept=options["engines"])
 
 
 def _summary(made: Outputs) -> str:

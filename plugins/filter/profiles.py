@@ -8,10 +8,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
-    profile_from_outputs,
-    read_outputs,
-)
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import read_outputs
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
     of_type,
     plain_values,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
-    collecting,
     plain_values,
     raw_variables,
     refusing,

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: slots
-short_description: The machines of slots as hosts
+short_description: The VMs of slots as hosts
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Reads the files that M(knaster.inventory.slot_files) wrote. Each machine of a slot is a host under its name, so that plays
-    can be about the machines of a role, of a model or of a node.
+  - Reads the files that M(knaster.inventory.slot_files) wrote. Each VM of a slot is a host under its name, so that plays
+    can be about the VMs of a role, of a model or of a node.
   - Groups are C(role_<name>), C(model_<name>) (the model that is served), C(node_<name>), C(engine_<name>) and
     C(fabric_<name>). What a group's name cannot hold becomes an underscore. Where two names would be one group, a hash is
     added to the one that needed a change.
   - The variables of a host are C(ansible_host), C(knaster_node), C(knaster_vm), C(knaster_slots) (the documents of its slots)
-    and for a machine of a replica over several nodes C(knaster_rank) and C(knaster_slot). What they hold is never taken for a
+    and for a VM of a replica over several nodes C(knaster_rank) and C(knaster_slot). What they hold is never taken for a
     template.
   - On bare metal the nodes are the hosts. They have no C(knaster_vm), and C(knaster_ranks) lists C(slot) and C(rank) of each part
     of a replica over several nodes.

@@ -67,7 +67,7 @@ options:
     type: int
   passthrough:
     description:
-      - Whether GPUs are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
+      - Whether GPUs are passed through to VMs, as in O(knaster.inventory.plan#filter:passthrough).
     type: bool
     default: true
 extends_documentation_fragment:

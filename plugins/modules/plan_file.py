@@ -45,7 +45,7 @@ options:
     default: none
   rebalance:
     description:
-      - Plan afresh and say what moves, as in O(knaster.inventory.plan#filter:rebalance).
+      - Replan from scratch and say what moves, as in O(knaster.inventory.plan#filter:rebalance).
     type: bool
     default: false
   rescue:
@@ -55,7 +55,7 @@ options:
     default: true
   passthrough:
     description:
-      - Whether GPUs are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
+      - Whether GPUs are passed through to VMs, as in O(knaster.inventory.plan#filter:passthrough).
     type: bool
     default: true
 extends_documentation_fragment:

@@ -53,12 +53,12 @@ options:
     default: []
   vms:
     description:
-      - The file of the definitions of virtual machines, for their numbers and static addresses. One that is not there is
+      - The file of the definitions of VMs, for their numbers and static addresses. One that is not there is
         no mistake.
     type: path
   registry_domain:
     description:
-      - The domain of the machines, added to the name of one without a static address. On bare metal it is added to the name of a
+      - The domain of the VMs, added to the name of one without a static address. On bare metal it is added to the name of a
         node that has no dot.
     type: str
     default: ''
@@ -98,6 +98,7 @@ options:
   prune:
     description:
       - Remove the files of slots that are gone. Only files that carry the mark of this collection are removed.
+      - Unmanaged files are never overwritten, whatever this option says.
     type: bool
     default: false
 extends_documentation_fragment:

@@ -18,9 +18,18 @@ from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, Settings
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_cluster, read_pci
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import ensure_mapping, mapping_wanted
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import absent_definition, definition
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
+    absent_definition,
+    definition,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import (
+    ensure_mapping,
+    mapping_wanted,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+    VmOptions,
+    ensure_vm,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run, prepare

@@ -40,14 +40,14 @@ FLEET_SPEC: dict[str, dict[str, t.Any]] = {
 class Made:
     """The files that have to change, and what the task returns beside that; with ``failed`` in it nothing is written.
 
-    Directories below ``swept`` that removed files leave empty are removed too. ``documents`` are those of its files that
-    are read again, whether they change or not.
+    ``documents`` are those of its files that are read again, whether they change or not. Directories below ``swept``
+    that removed files leave empty are removed too.
     """
 
     returned: dict[str, t.Any]
     changes: list[FileChange] = field(default_factory=list)
-    swept: Path | None = None
     documents: list[Written] = field(default_factory=list)
+    swept: Path | None = None
 
 
 class FileAction(ActionBase):

@@ -18,9 +18,8 @@ import json
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import GatherError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import GatherError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural, shown
 
 if t.TYPE_CHECKING:
@@ -70,17 +69,6 @@ def raw_variables(hostvars: t.Any, host: str) -> t.Mapping[str, t.Any]:
     Templating every value of every host would cost more than all the rest of a task.
     """
     return getattr(hostvars, "raw_get", hostvars.get)(host) or {}
-
-
-@contextlib.contextmanager
-def collecting(errors: list[str]) -> Iterator[None]:
-    """Add what is wrong to a list of errors instead of raising it."""
-    try:
-        yield
-    except InputError as exc:
-        errors += exc.errors
-    except CatalogError as exc:
-        errors += [str(problem) for problem in exc.errors]
 
 
 def stop_at(errors: Iterable[str]) -> None:

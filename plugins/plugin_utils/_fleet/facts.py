@@ -30,7 +30,9 @@ def find_fact_errors(where: str, profile: Mapping[str, t.Any]) -> Iterator[str]:
     cpu, gpus = profile.get("cpu"), profile.get("gpus")
     if isinstance(cpu, dict):
         yield from _find_errors(f"{where}, cpu", cpu, _OF_CPU)
-    for key, (kind, _item) in _OF_GPU.items() if isinstance(gpus, list) else ():
+    if not isinstance(gpus, list):
+        return
+    for key, (kind, _item) in _OF_GPU.items():
         # All at once, because it hardly ever is of another type.
         if not {type(gpu.get(key)) for gpu in gpus if isinstance(gpu, dict)} <= {kind, type(None)}:
             for at, gpu in enumerate(gpus):

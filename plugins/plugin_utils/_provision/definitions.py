@@ -15,7 +15,8 @@ import typing as t
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address, parse_id
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
     DefinitionError,
     definition,
 )
@@ -28,10 +29,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.place
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
-    Address,
     mapping_id,
     parse_address,
-    pci_id,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
     DEFAULT_BRIDGE,
@@ -122,7 +121,7 @@ class Definitions:
     errors: tuple[str, ...]
 
     def document(self) -> Entry:
-        """Return the document of the file."""
+        """Return the file of definitions."""
         return vms_document(list(self.vms))
 
 
@@ -193,7 +192,7 @@ class _Maker:
         for (cluster, node, name), paths in sorted(entries.items()):
             address = parse_address(paths[0])
             if len(paths) == 1 and address is not None:
-                self.names.setdefault((cluster, node, address.path), []).append(name)
+                self.names.setdefault((cluster, node, address.slot.text), []).append(name)
 
     # Who is in which VM
 
@@ -307,7 +306,7 @@ class _Maker:
         if address is None:
             self.errors.append(f"{where}: its PCI address is not known; {remedy}")
             return None
-        identity = pci_id(pci.get("id"))
+        identity = parse_id(pci.get("id"))
         if identity is None:
             # What was known of the GPU when its VM was made still tells what it is.
             for entry in last.get("mappings") or []:
@@ -316,7 +315,7 @@ class _Maker:
             self.errors.append(f"{where}: what Proxmox VE compares of it is not known (pci.id); {remedy}")
             return None
         mapping: Entry = {"path": _path(address, pci.get("iommu_peers") or []), "pci_id": identity}
-        subsystem, group, numa = pci_id(pci.get("subsystem_id")), pci.get("iommu_group"), pci.get("numa_node")
+        subsystem, group, numa = parse_id(pci.get("subsystem_id")), pci.get("iommu_group"), pci.get("numa_node")
         if subsystem is not None and subsystem != "0000:0000":
             mapping["subsystem_id"] = subsystem
         if isinstance(group, int) and group >= 0:
@@ -326,11 +325,11 @@ class _Maker:
     def _mapping_name(self, place: tuple[str, str], address: Address, last: Mapping[str, t.Any]) -> str:
         """The name of a GPU's mapping: one that is there keeps its name."""
         usual = mapping_id(self.settings.mapping_prefix, place[1], address)
-        there = self.names.get((*place, address.path), [])
+        there = self.names.get((*place, address.slot.text), [])
         kept = [
             str(one.get("id"))
             for one in last.get("mappings") or []
-            if one.get("node") == place[1] and (parse_address(one.get("path")) or address).path == address.path
+            if one.get("node") == place[1] and (parse_address(one.get("path")) or address).slot == address.slot
         ]
         if not there:
             return (kept or [usual])[0]
@@ -485,9 +484,9 @@ def _path(address: Address, peers: Sequence[Entry]) -> str:
     """The path of a GPU: with all functions of its slot where they are of its group, such as the sound of its ports."""
     beside = [parse_address(peer.get("address")) for peer in peers]
     whole = address.function == 0 and any(
-        one is not None and one.path == address.path and one != address for one in beside
+        one is not None and one.slot == address.slot and one != address for one in beside
     )
-    return address.path if whole else address.text
+    return address.slot.text if whole else address.text
 
 
 def _default_cores(gpus: int, profile: Mapping[str, t.Any]) -> int:

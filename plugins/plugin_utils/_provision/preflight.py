@@ -26,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import (
         Card,
         Cluster,
@@ -246,7 +247,7 @@ class _Check:
         cards = self._node(one).cards
         if cards is None:
             return
-        mine = {address.path for entry in one["mappings"] if (address := parse_address(entry["path"])) is not None}
+        mine = {address.slot for entry in one["mappings"] if (address := parse_address(entry["path"])) is not None}
         for entry in one["mappings"]:
             address = parse_address(entry["path"])
             card = cards.get(address) if address is not None else None
@@ -255,7 +256,7 @@ class _Check:
             elif address is not None:
                 self.add("gpu_missing", one, node=one["pve_node"], gpu=address.text)
 
-    def _card(self, one: Definition, entry: Mapping[str, t.Any], card: Card, mine: set[str]) -> None:
+    def _card(self, one: Definition, entry: Mapping[str, t.Any], card: Card, mine: set[Address]) -> None:
         gpu = card.address.text
         for what, planned, there in (
             ("id", entry["pci_id"], card.pci_id),
@@ -269,7 +270,7 @@ class _Check:
         else:
             for other in (self._node(one).cards or {}).values():
                 is_bridge = other.pci_class.startswith(_BRIDGE_CLASS)
-                if other.iommu_group == card.iommu_group and other.address.path not in mine and not is_bridge:
+                if other.iommu_group == card.iommu_group and other.address.slot not in mine and not is_bridge:
                     self.add("group_shared", one, group=card.iommu_group, gpu=gpu, other=other.what)
         self._holders(one, card)
 

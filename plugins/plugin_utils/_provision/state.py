@@ -12,13 +12,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
-    Address,
-    parse_address,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import parse_address
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
 
 _MAKING = frozenset(("create", "clone"))
 

@@ -81,14 +81,15 @@ def make_vm_files(sources: Sources, run: Run, clusters: Mapping[str, Cluster] | 
         plan or {},
         plain_catalog(fleet.catalog)["roles"],
         nodes=fleet.nodes,
-        previous=(previous or {}).get("vms", []),
+        previous=[] if previous is None else previous["vms"],
         clusters=clusters,
         run=run,
     )
-    texts = {}
+    texts: dict[Path, str] = {}
+    documents = []
     if run.present:
         texts[sources.vms] = dump_document(prepared.definitions.document())
+        documents.append(Written(sources.vms, "vm", texts[sources.vms]))
         if sources.commands is not None:
             texts[sources.commands] = render_commands(prepared.definitions.vms)
-    documents = [Written(path, "vm", text) for path, text in texts.items() if path == sources.vms]
     return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts), documents=documents)

@@ -8,24 +8,12 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.filter.provision import FilterModule
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 FILTERS = FilterModule().filters()
 DEFINE, TABLE = FILTERS["vm_definitions"], FILTERS["vm_table"]
-SEAT = {
-    "role": "gateway",
-    "replica": 0,
-    "node": "n1",
-    "engine": "llamacpp",
-    "models_fitting": [],
-    "slots": [],
-    "memory_mib": 4096,
-    "vm": "gateway-0",
-    "fingerprint": "0" * 16,
-    "why": {"rule": "cpu", "text": "no GPU is needed"},
-}
-LISTS = ("replicas", "unplaced", "on_demand", "off", "nodes", "ledger")
-INPUTS = dict.fromkeys(("nodes", "roles", "models"), "0" * 16)
-PLAN = {"version": 1, "inputs": INPUTS, "assignments": [SEAT], **{name: [] for name in LISTS}}
+SEAT = {"role": "gateway", "replica": 0, "node": "n1", "memory_mib": 4096}
+PLAN = documents.plan(assignments=[SEAT])
 
 
 def test_plain_data_in_and_out() -> None:
@@ -33,10 +21,7 @@ def test_plain_data_in_and_out() -> None:
     assert one.__class__ is dict
     assert one["name"] == "gateway-0"
     assert one["config"]["cores"] == 3
-    assert (
-        DEFINE(PLAN, [], {"version": 1, "managed_by": "knaster.inventory", "vms": [{**one, "vmid": 500}]})[0]["vmid"]
-        == 500
-    )
+    assert DEFINE(PLAN, [], documents.vms({**one, "vmid": 500}))[0]["vmid"] == 500
     assert DEFINE(PLAN, previous=[{**one, "vmid": 500}])[0]["vmid"] == 500
     assert DEFINE({}) == []
 
@@ -44,7 +29,7 @@ def test_plain_data_in_and_out() -> None:
 def test_all_errors_of_a_call_at_once() -> None:
     with pytest.raises(AnsibleFilterError) as found:
         DEFINE(
-            {**PLAN, "version": 7},
+            PLAN | {"version": 7},
             roles={"a": 1},
             taken=[{"vmid": "x"}],
             nodes=[1],
@@ -67,7 +52,7 @@ def test_all_errors_of_a_call_at_once() -> None:
     with pytest.raises(AnsibleFilterError, match="nodes: cannot be used as data"):
         DEFINE(PLAN, nodes=[{1, 2}])
     with pytest.raises(AnsibleFilterError, match="has no memory in the plan"):
-        DEFINE({**PLAN, "assignments": [{**SEAT, "memory_mib": 0}]})
+        DEFINE(documents.plan(assignments=[{**SEAT, "memory_mib": 0}]))
 
 
 def test_the_table_reads_what_was_registered() -> None:

@@ -13,51 +13,36 @@ from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.filter.provision import FilterModule as ProvisionModule
 from ansible_collections.knaster.inventory.plugins.filter.registry import FilterModule
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
 from slots import KIND_NAMES, fleet
 
 FILTERS = FilterModule().filters()
-DEFINE = ProvisionModule().filters()["vm_definitions"]
-SEAT = {
-    "role": "chat",
-    "replica": 0,
-    "node": "n1",
-    "engine": "vllm",
-    "models_fitting": [],
-    "slots": ["main"],
-    "vm": "chat-0",
-    "fingerprint": "0" * 16,
-    "why": {"rule": "cpu", "text": "no GPU is needed"},
-}
-LISTS = ("replicas", "unplaced", "on_demand", "off", "nodes", "ledger")
-INPUTS = dict.fromkeys(("nodes", "roles", "models"), "0" * 16)
-PLAN = {"version": 1, "inputs": INPUTS, "assignments": [SEAT], **{name: [] for name in LISTS}}
+PLAN = documents.plan(assignments=[{"role": "chat", "replica": 0, "node": "n1"}])
 
 
 def test_slot_documents():
-    (vm,) = DEFINE({**PLAN, "assignments": [{**SEAT, "memory_mib": 4096}]})
-    for vms in ([vm], {"version": 1, "managed_by": "knaster.inventory", "vms": [vm]}):
-        (slot,) = FILTERS["slot_documents"](PLAN, {"roles": [], "models": []}, vms, registry_domain="x.example")
-        assert slot["vm"]["vmid"] == vm["vmid"]
+    plan, vm = PLAN, documents.vm(vmid=7000)
+    for vms in ([vm], documents.vms(vm)):
+        (slot,) = FILTERS["slot_documents"](plan, {"roles": [], "models": []}, vms, registry_domain="x.example")
+        assert slot["vm"]["vmid"] == 7000
     assert FILTERS["slot_documents"](None) == []
-    (slot,) = FILTERS["slot_documents"](PLAN, None, [vm], bare_metal=True)
+    (slot,) = FILTERS["slot_documents"](plan, None, [vm], bare_metal=True)
     assert (slot["bare_metal"], slot["endpoint"]) == (True, "http://n1:8000")
 
 
 def test_slot_documents_names_all_mistakes():
     catalog = {"models": [{"name": "m"}], "roles": [{"name": "r"}]}
     with pytest.raises(
-        AnsibleFilterError,
-        match=r"(?s)^Cannot build the slots, 7 errors:.*plan: version: must be 1, not 3.*vms: vms: must be a list.*models.*roles",
+        AnsibleFilterError, match=r"(?s)^Cannot build the slots, 5 errors:.*version: must be 1, not 3.*models.*roles"
     ):
-        FILTERS["slot_documents"]({**PLAN, "version": 3}, catalog, {"vms": "x"})
+        FILTERS["slot_documents"](PLAN | {"version": 3}, catalog, documents.vms() | {"vms": "x"})
     with pytest.raises(AnsibleFilterError, match="catalog: must be a map of lists"):
         FILTERS["slot_documents"]({}, [1])
-    with pytest.raises(AnsibleFilterError, match=r"plan: assignments\[0\].role: is required"):
-        FILTERS["slot_documents"]({**PLAN, "assignments": [{}]})
+    with pytest.raises(AnsibleFilterError, match=r"plan: assignments\[0\]\.role: is required"):
+        FILTERS["slot_documents"](PLAN | {"assignments": [{}]})
     with pytest.raises(AnsibleFilterError, match="plan: cannot be used as data"):
         FILTERS["slot_documents"]({"a": object()})
 
@@ -68,7 +53,7 @@ def test_what_is_made_of_slots(name):
     before = json.dumps(slots)
     assert FILTERS[name](slots)
     assert json.dumps(slots) == before
-    with pytest.raises(AnsibleFilterError, match=r"(?s)12 errors:\n- slots\[0\].*slots\[1\]: must be a map"):
+    with pytest.raises(AnsibleFilterError, match=r"(?s)errors:\n- slots\[0\].*slots\[1\]: must be a map, not 7"):
         FILTERS[name]([{"slot": "../x"}, 7])
     with pytest.raises(AnsibleFilterError, match="slots: cannot be used as data"):
         FILTERS[name]([object()])

@@ -474,6 +474,14 @@ def test_only_a_running_vm_needs_leave_to_be_stopped(case, status) -> None:
     assert (INFO, "orphan") in case.codes(prune=True, stop=True)
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_gpu_of_a_vm_of_ours_that_stands_still_needs_no_leave(case, running) -> None:
+    moving(case)
+    case.card["holders"] = [holder(9102, "code-0", ours=True, running=running, mapping=ENTRY["id"])]
+    assert ((ERROR, "needs_stop") in case.codes()) is running
+    assert (ERROR, "needs_stop") not in case.codes(stop=True)
+
+
 @pytest.mark.parametrize(("cores", "codes"), [(32, []), (33, [(ERROR, "cores")])])
 def test_as_many_cores_as_the_node_has_threads(case, cores, codes) -> None:
     case.config["cores"] = cores

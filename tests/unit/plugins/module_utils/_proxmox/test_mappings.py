@@ -8,14 +8,12 @@ from __future__ import annotations
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_cluster, read_pci
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import (
-    cards_from_answer,
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.hardware import devices_from_rows
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import (
     ensure_mapping,
     entry_problems,
-    full_address,
     mapping_wanted,
     merged_map,
-    pci_id,
     read_mappings,
 )
 from ansible_collections.knaster.inventory.tests.peers import pve_cluster as peer
@@ -32,22 +30,6 @@ def text(node="pve-0", bus=0x41, group=20):
     return f"id=10de:26b1,iommugroup={group},node={node},path=0000:{bus:02x}:00.0,subsystem-id=10de:16a1"
 
 
-@pytest.mark.parametrize(
-    ("given", "address"),
-    [
-        ("01:00.0", "0000:01:00.0"), ("0000:0A:1F.7", "0000:0a:1f.7"), ("10000:01:00", "10000:01:00"), ("01:00.8", None),
-        ("1:0.0", None), ("0000:01:00.0;x", None), ("", None),
-    ],
-)  # fmt: skip
-def test_addresses(given, address):
-    assert full_address(given) == address
-
-
-def test_ids():
-    assert pci_id("0x10DE:0x26b1") == "10de:26b1"
-    assert pci_id("10de") is None
-
-
 def test_cards():
     answer = [
         peer.pci(0x42, 21),
@@ -55,21 +37,19 @@ def test_cards():
         {"id": "0000:03:00.0", "class": "0x030000", "vendor": "0x1a03", "device": "0x2000", "iommugroup": "5"},
         {"id": "0000:c1:00.0", "class": "0x120000", "vendor": "0x1002", "device": "0x74a1", "iommugroup": 7},
         {"id": "nonsense"},
-        "nonsense",
     ]
-    cards = cards_from_answer("pve-0", answer)
-    assert [(card.address, card.is_gpu, card.iommu_group) for card in cards] == [
+    cards = devices_from_rows("pve-0", answer)
+    assert [(card.address.text, card.is_gpu, card.iommu_group) for card in cards] == [
         ("0000:03:00.0", False, 5),
         ("0000:41:00.0", True, None),
         ("0000:42:00.0", True, 21),
         ("0000:c1:00.0", True, 7),
     ]
     assert (cards[1].subsystem_id, cards[1].mdev) == (None, True)
-    assert cards_from_answer("pve-0", {"not": "a list"}) == []
 
 
 def test_entries_are_compared_as_pve_compares():
-    cards = cards_from_answer("pve-0", [peer.pci(0x41, 20), peer.pci(0x42, 21)])
+    cards = devices_from_rows("pve-0", [peer.pci(0x41, 20), peer.pci(0x42, 21)])
 
     def problems(**more):
         return entry_problems(mapping_wanted("a1", [entry(**more)]).entries[0], cards)

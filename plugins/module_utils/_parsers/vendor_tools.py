@@ -5,7 +5,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the parsers of ``amd-smi``, ``rocm-smi`` and ``xpu-smi`` share: the GPU that they give, and how values look.
+"""What the parsers of ``amd-smi``, ``rocm-smi`` and ``xpu-smi`` share: how values look, and what errors say.
 
 These tools print JSON or a text for people. Warnings may stand before the JSON, every number may be a text, and words
 like ``N/A`` stand where a value should be.
@@ -16,34 +16,30 @@ from __future__ import annotations
 import json
 import re
 import typing as t
-from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError, command_error
+
+if t.TYPE_CHECKING:
+    from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gpu import Gpu
 
 # No node has more GPUs, and no tool prints longer numbers; what is beyond is not of these tools.
-MAX_CARDS = 4096
+MAX_GPUS = 4096
 
 _NO_VALUE = frozenset(
     ("", "n/a", "na", "none", "null", "unknown", "not supported", "unsupported", "not available", "-")
 )
 
-_PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE | re.ASCII)
 _HEX_ID = re.compile(r"0x0*([0-9a-f]{1,4})", re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"([0-9]{1,18})(?:\.[0-9]{1,6})?", re.ASCII)
-_INDEX = re.compile(r"[0-9]{1,4}", re.ASCII)
 # An identity of nothing but zeros is one that the GPU does not have.
 _UUID = re.compile(r"(?:0x)?(?=[0-9a-fx-]*[1-9a-f])[0-9a-f]{4,32}(?:-[0-9a-f]{1,12}){0,4}", re.IGNORECASE | re.ASCII)
 _MIB = 1 << 20
+_WHOLE = "SPX"
 
 # Sentences that these tools print instead of GPUs, most telling first.
 _ERRORS = tuple(
     (code, re.compile("|".join(patterns), re.IGNORECASE))
     for code, *patterns in (
-        (
-            "command_not_found",
-            r"not found: ?\S*(?:amd|rocm|xpu)-smi",
-            r"(?:amd|rocm|xpu)-smi\S*: (?:command )?not found",
-        ),
         (
             "driver_not_loaded",
             r"driver(?: is)? not (?:initiali[sz]ed|loaded)",
@@ -60,26 +56,6 @@ _ERRORS = tuple(
         ),
     )
 )
-
-
-@dataclass(frozen=True)
-class Card:
-    """What a tool says of one GPU; ``None`` is what it does not say.
-
-    ``memory_mib`` is the GPU's own memory in MiB. ``pci_address`` is written as the kernel does. ``device_id`` has the
-    four hexadecimal digits of the PCI device. ``gfx`` is AMD's name of the architecture, for example ``gfx1100``.
-    ``partition`` is the mode in which AMD's GPU is divided, or ``SPX`` for one that is whole.
-    """
-
-    index: int
-    name: t.Optional[str] = None
-    memory_mib: t.Optional[int] = None
-    driver: t.Optional[str] = None
-    uuid: t.Optional[str] = None
-    pci_address: t.Optional[str] = None
-    device_id: t.Optional[str] = None
-    gfx: t.Optional[str] = None
-    partition: t.Optional[str] = None
 
 
 def load_json(text: str, source: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.Any:
@@ -106,17 +82,7 @@ def failure(
     Its code is ``command_not_found``, ``driver_not_loaded``, ``no_devices``, ``command_failed`` or, for a text that
     says none of this, the given one.
     """
-    lines = [line.strip()[:200] for line in re.split(r"[\r\n]", f"{stderr}\n{stdout}") if line.strip()]
-    for known, pattern in _ERRORS:
-        for line in lines:
-            if pattern.search(line):
-                return ParseError(source, known, detail=line)
-    detail = lines[0] if lines else ""
-    if rc == 127:
-        return ParseError(source, "command_not_found", detail=detail)
-    if rc or not stdout.strip():
-        return ParseError(source, "command_failed", detail=detail or f"exit code {rc}")
-    return ParseError(source, code, detail=detail)
+    return command_error(source, stdout, stderr, rc, code=code, sentences=_ERRORS)
 
 
 def word(value: t.Any) -> t.Optional[str]:
@@ -145,24 +111,14 @@ def natural(value: t.Any) -> t.Optional[int]:
 
 def index(value: t.Any) -> t.Optional[int]:
     """Return the number of a GPU."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        return None
-    text = str(value).strip() if not isinstance(value, int) or 0 <= value < MAX_CARDS else ""
-    return int(text) if _INDEX.fullmatch(text) and int(text) < MAX_CARDS else None
+    number = natural(value) if isinstance(value, (int, str)) else None
+    return number if number is not None and number < MAX_GPUS else None
 
 
 def mib_of_bytes(value: t.Any) -> t.Optional[int]:
     """Return whole MiB of a number of bytes; less than one is a size that the tool did not get."""
     number = natural(value)
     return None if number is None else number // _MIB or None
-
-
-def address(value: t.Any) -> t.Optional[str]:
-    """Return a PCI address as the kernel writes it."""
-    match = _PCI_ADDRESS.fullmatch(value.strip()) if isinstance(value, str) else None
-    if not match:
-        return None
-    return f"{int(match.group(1) or '0', 16):04x}:{match.group(2)}:{match.group(3)}.{match.group(4)}".lower()
 
 
 def device_id(value: t.Any) -> t.Optional[str]:
@@ -177,10 +133,9 @@ def identity(value: t.Any) -> t.Optional[str]:
     return text.lower() if text and _UUID.fullmatch(text) else None
 
 
-def architecture(value: t.Any) -> t.Optional[str]:
-    """Return AMD's name of an architecture."""
-    text = word(value)
-    return text if text and re.fullmatch(r"gfx[0-9a-f]{3,5}", text) else None
+def is_divided(mode: t.Optional[str]) -> t.Optional[bool]:
+    """Return whether a GPU in this mode is divided into parts; None where the mode is not known."""
+    return None if mode is None else mode != _WHOLE
 
 
 def partition_mode(value: t.Any) -> t.Optional[str]:
@@ -189,10 +144,10 @@ def partition_mode(value: t.Any) -> t.Optional[str]:
     return text.upper() if text and re.fullmatch(r"[SDTQC]PX", text, re.IGNORECASE) else None
 
 
-def once_each(cards: t.Iterable[Card]) -> t.List[Card]:
-    """Return GPUs in the order of their index, each index once: of a partitioned GPU the first part speaks."""
-    found: t.Dict[int, Card] = {}
-    for card in cards:
-        if card.index < MAX_CARDS:
-            found.setdefault(card.index, card)
+def once_each(gpus: t.Iterable[t.Optional[Gpu]]) -> t.List[Gpu]:
+    """Return GPUs in the order of their index, each index once, the first one that has it."""
+    found: t.Dict[int, Gpu] = {}
+    for gpu in gpus:
+        if gpu is not None and gpu.index is not None and gpu.index < MAX_GPUS:
+            found.setdefault(gpu.index, gpu)
     return [found[number] for number in sorted(found)]
