@@ -21,6 +21,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files
     file_stem,
     read_document,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,6 +43,13 @@ def dump_profile(profile: Mapping[str, t.Any]) -> str:
 def unreachable_profile(name: str, last: Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
     """Return the profile of a node that could not be reached: the last one, or all that is known without it."""
     return {**(last or {"name": name, "gpus": None}), "state": UNREACHABLE}
+
+
+def list_strays(directory: Path, names: Iterable[str]) -> list[str]:
+    """Return the names of profile files that belong to none of these nodes, in order; no directory has none."""
+    known = {profile_path(directory, name).name for name in names}
+    found = {path.name for path in directory.glob("[!.]*.json")} if directory.is_dir() else set()
+    return sorted(found - known, key=natural_key)
 
 
 def load_profiles(directory: Path, names: Iterable[str], errors: list[str]) -> list[dict[str, t.Any]]:

@@ -101,7 +101,7 @@ def _without_defaults(profile: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def idle_replicas(replicas: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """The ready replicas that nobody asked anything for ten minutes, the longest first, with the GPUs they hold."""
+    """Return the ready replicas without a request for ten minutes, the longest first, with the GPUs they hold."""
     found = [
         {
             "id": one["id"],

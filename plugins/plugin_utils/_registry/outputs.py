@@ -86,8 +86,7 @@ def make_texts(
     made = Texts(slots=slots)
     for slot in slots:
         path = where.slots / f"{slot['slot']}{SLOT_SUFFIX}"
-        head = {key: slot[key] for key in ("version", "managed_by")}
-        made.texts[path], made.marks[path] = dump_document({**head, **slot}), SLOT_MARK
+        made.texts[path], made.marks[path] = _slot_text(slot), SLOT_MARK
     if where.gateway is not None:
         made.texts |= _gateway_files(slots, where.gateway, api_key_env, errors)
     if where.prometheus is not None:
@@ -104,6 +103,12 @@ def make_texts(
     if errors:
         raise InputError(errors)
     return made
+
+
+def _slot_text(slot: Mapping[str, t.Any]) -> str:
+    """Return a slot with our mark first, and last what is one line: a text that was cut lacks it."""
+    rest = {key: value for key, value in slot.items() if key not in ("managed_by", "version")}
+    return dump_document({"managed_by": slot["managed_by"], **rest, "version": slot["version"]})
 
 
 def _gateway_files(slots: Documents, directory: Path, api_key_env: str, errors: list[str]) -> dict[Path, str]:

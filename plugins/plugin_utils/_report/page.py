@@ -50,7 +50,7 @@ def render_report(
 
     :param inputs: what the summary was made of
     :param previous: the plan before this one, for what changed; None: there is none
-    :param losses: what the loss of each node would cost, as ``what_if_lost`` returns it; None: nobody asked
+    :param losses: what the loss of each node would cost, as ``what_if_lost`` returns it; None: not asked
     """
     style, script = _part("page.css"), _part("page.js")
     text = _template().render(

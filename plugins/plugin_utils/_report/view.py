@@ -52,7 +52,7 @@ _REFUSED = {
     "unhealthy": "broken",
     "health_unknown": "health not known",
     "iommu_group": "shares its IOMMU group",
-    "external": "held by others",
+    "external": "external",
     "in_use": "taken",
     "block": "fewer GPUs together than needed",
     "fabric": "not on one fabric",

@@ -84,7 +84,7 @@ _DRIFT_REMEDY = {
     RESTART: "restart its engine to make it what the catalog says",
     ROUTER: "only the router has to learn it: write the registry again",
 }
-_REPLAN = "plan again and make it anew when it may stop"
+_REPLAN = "plan again and re-create it when it may stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +132,10 @@ def list_attention(facts: Facts) -> list[dict[str, str]]:
 def _unplaced(facts: Facts) -> Iterable[Finding]:
     for one in facts.inputs.plan.get("unplaced") or ():
         name = str(one.get("role") or one.get("model"))
-        has = "has" if one["missing"] == 1 else "have"
-        text = f"{one['missing']} of {one['wanted']} {has} no place: {one['reason']}"
+        is_ = "is" if one["missing"] == 1 else "are"
+        text = f"{one['missing']} of {one['wanted']} {is_} not placed: {one['reason']}"
         helps = one.get("what_would_help")
-        yield "unplaced", name, f"{text}. Would help: {helps[0]['text']}" if helps else text
+        yield "unplaced", name, f"{text}. Suggested changes: {helps[0]['text']}" if helps else text
 
 
 def _replicas(facts: Facts) -> Iterable[Finding]:
@@ -149,7 +149,7 @@ def _replicas(facts: Facts) -> Iterable[Finding]:
             yield "other_model", name, f"{_at(one)}it serves {served}, the slot says {model}; restart it with its model"
         yield from _drift(name, facts.drifts[name])
     for each in facts.idle:
-        told = f"nobody asked it anything for {duration(each['idle_seconds'])}"
+        told = f"no requests for {duration(each['idle_seconds'])}"
         holds = f" and it holds {plural(each['gpus'], 'GPU')}" if each["gpus"] else ""
         yield "idle", each["id"], f"{told}{holds}; stop it, or lower what is wanted of it, where that is not meant"
 
@@ -168,7 +168,7 @@ def _drift(name: str, drift: Drift | None) -> Iterable[Finding]:
         remedy = _DRIFT_REMEDY.get(drift.asks or "", _REPLAN)
         yield "stale", name, f"{what}; it keeps running. To bring it up to date: {remedy}"
     elif drift.state == UNKNOWN:
-        yield "unknown_fingerprint", name, "it is not recorded what it was made from; provision it again to record it"
+        yield "unknown_fingerprint", name, "its config fingerprint is not recorded; provision it again to record it"
 
 
 def _nodes(facts: Facts) -> Iterable[Finding]:
@@ -191,12 +191,12 @@ def _nodes(facts: Facts) -> Iterable[Finding]:
             yield (
                 "node_cordoned",
                 name,
-                "it keeps what it has and gets nothing new; set knaster_state to ready to use it",
+                "it keeps its work and gets nothing new; set knaster_state to ready to use it",
             )
         if count is None and state != UNREACHABLE:
             notes = facts.profiles[name].get("notes")
             why = f" ({notes[0]})" if isinstance(notes, list) and notes else ""
-            yield "gpus_unknown", name, f"its GPUs could not be found out{why}; mend that and collect it again"
+            yield "gpus_unknown", name, f"its GPUs could not be detected{why}; fix that and collect it again"
     for placed in placements(facts.inputs.plan):
         for part in placed.parts:
             if part.entry.get("at_risk") == LOW_MEMORY:
@@ -246,9 +246,9 @@ def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: F
     is_, it = ("is", "it") if one else ("are", "them")
     owners = listing(dict.fromkeys(card.by for card in cards if card.by))
     if code == "gpu_external":
-        return f"{which} {is_} held by others ({owners or 'somebody'}) and not planned with"
+        return f"{which} {is_} external: in use by {owners or 'another VM or process'}, and not planned with"
     if code == "gpu_split":
-        return f"{which} {is_} divided (MIG or partitions) and not planned with; undo that to use {it} whole"
+        return f"{which} {is_} MIG-partitioned and not planned with; undo that to use {it} whole"
     health = next((gpu.get("health") for card in cards if (gpu := _gpu(facts, card)) and gpu.get("health")), None)
     told = f" ({health['text']})" if isinstance(health, dict) and health.get("text") else ""
     if code == "gpu_unknown":
@@ -257,7 +257,7 @@ def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: F
         )
     if code == "gpu_broken_in_use":
         return f"{which} {is_} broken{told} and {'has' if one else 'have'} {owners}; drain {node} to move that away"
-    return f"{which} {is_} broken{told}, nothing goes there; reset or replace {it}"
+    return f"{which} {is_} broken{told}; reset or replace {it}"
 
 
 def _outdated(inputs: Inputs) -> list[str]:

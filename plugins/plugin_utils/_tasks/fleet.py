@@ -17,7 +17,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problem
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import read_checked
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import load_profiles
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import list_strays, load_profiles
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ if t.TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFiles:
-    """What could be read, what is wrong with it, and what of the catalog is only worth a look."""
+    """What could be read, what is wrong with it, and warnings of catalog and profiles."""
 
     nodes: list[dict[str, t.Any]]
     catalog: Catalog
@@ -50,13 +51,18 @@ def read_fleet(profiles: Path, hosts: Sequence[str], catalog: Sequence[str]) -> 
     errors: list[str] = []
     nodes = load_profiles(profiles, hosts, errors)
     found, warnings = read_catalog(catalog, errors, nodes=nodes)
+    strays = list_strays(profiles, hosts)
+    if strays:
+        told = f"{plural(len(strays), 'profile')} of nodes outside the inventory of this run ({listing(strays)})"
+        remedy = "they are left out; run with the whole inventory, or remove them where the nodes are gone"
+        warnings = (*warnings, f"{profiles}: {told}: {remedy}")
     return FleetFiles(nodes=nodes, catalog=found, errors=errors, warnings=warnings)
 
 
 def read_catalog(
     directories: Sequence[str], errors: list[str], *, nodes: Sequence[t.Any] = ()
 ) -> tuple[Catalog, tuple[str, ...]]:
-    """Read the catalog of directories, and what in it is only worth a look. What is wrong is added to the errors.
+    """Read the catalog of directories, and its warnings. What is wrong is added to the errors.
 
     :param nodes: profiles to hold the catalog against
     """

@@ -16,6 +16,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
     dump_profile,
+    list_strays,
     load_profiles,
     profile_path,
     unreachable_profile,
@@ -62,6 +63,15 @@ def test_every_file_that_is_wrong_is_named_at_once(tmp_path):
         str(profile_path(tmp_path, name)) for name in ("cut", "other", "list", "folder")
     ]
     assert "is not the profile of other; restore it, or remove it and collect the node" in errors[1]
+
+
+def test_profiles_of_nodes_outside_the_inventory_are_found(tmp_path):
+    for name in ("n10", "n2", "../x", ".hidden"):
+        profile_path(tmp_path, name).write_text("{}")
+    (tmp_path / ".digests.json").write_text("{}")
+    (tmp_path / "notes.txt").write_text("")
+    assert list_strays(tmp_path, ["n2", ".hidden"]) == ["%2E.%2Fx.json", "n10.json"]
+    assert list_strays(tmp_path / "none", ["n2"]) == []
 
 
 def test_an_unreachable_node_keeps_what_was_last_known():

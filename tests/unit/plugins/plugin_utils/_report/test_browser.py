@@ -119,7 +119,7 @@ def test_numbers_on_the_page_equal_the_summary(show, fleets):
     words = {
         "used": "in use",
         "free": "free",
-        "external": "held by others",
+        "external": "external",
         "unhealthy": "broken",
         "unknown": "not known",
     }
@@ -237,7 +237,7 @@ def test_details_of_a_node(show):
         "If it is lost",
     ):
         assert part in text, part
-    assert "nobody asked" in show("mixed", "node=big-1").run(
+    assert "not queried" in show("mixed", "node=big-1").run(
         "document.querySelector('.node[open] .node-body').innerText"
     )
 

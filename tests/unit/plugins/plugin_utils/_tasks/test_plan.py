@@ -74,6 +74,12 @@ def test_what_changed_stands_below_the_table(make, tmp_path):
     assert "talk/0" in table
 
 
+def test_a_part_of_the_inventory_is_a_warning(make, tmp_path):
+    assert make().warnings == ()
+    (warning,) = make(hosts=["b"]).warnings
+    assert warning.startswith(f"{tmp_path}/profiles: 1 profile of nodes outside the inventory of this run (a.json): ")
+
+
 def test_a_node_that_was_never_collected_is_no_error(make):
     assert place(make(hosts=["new", "b"])) == [("chat", "b")]
 
