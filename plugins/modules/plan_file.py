@@ -26,6 +26,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:
@@ -103,7 +104,7 @@ catalog:
   elements: str
   sample: [/srv/catalog]
 catalog_warnings:
-  description: What is no mistake in the catalog, but worth a look.
+  description: The warnings of the catalog.
   returned: success
   type: list
   elements: str
@@ -125,7 +126,7 @@ changes:
   type: dict
   sample: {"moves": [], "retained": [], "blocked": []}
 errors:
-  description: Everything that is wrong in what the plan is made from.
+  description: All errors in the input of the plan.
   returned: failure
   type: list
   elements: str

@@ -27,6 +27,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:
@@ -45,7 +46,7 @@ options:
     elements: dict
   catalog:
     description:
-      - The directories of the catalog that the plan was made from, the later one winning entry by entry.
+      - The directories of the catalog of the plan, the later one winning entry by entry.
       - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
         the collection.
     type: list
@@ -148,7 +149,7 @@ catalog:
   elements: str
   sample: [/srv/catalog]
 catalog_warnings:
-  description: What is no mistake in the catalog, but worth a look.
+  description: The warnings of the catalog.
   returned: success
   type: list
   elements: str
@@ -186,7 +187,7 @@ summary:
   type: str
   sample: "39 slots, 4 of them serve one of 2 models.\n"
 errors:
-  description: Everything that is wrong in what slots are made from.
+  description: All errors in the input of the slots.
   returned: failure
   type: list
   elements: str
