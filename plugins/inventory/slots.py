@@ -25,6 +25,7 @@ description:
   - The name of the source file is C(slots.yml), or ends in C(.slots.yml); C(.yaml) does as well.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   plugin:
     description:

@@ -28,6 +28,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   plan:
     description:
@@ -135,7 +136,7 @@ table:
   type: str
   sample: "1 node (1 ready), 2 GPUs (2 free)\n"
 attention:
-  description: What somebody should act on, the worst first, as P(knaster.inventory.fleet_summary#filter) lists it.
+  description: The findings that need action, the most severe first, as P(knaster.inventory.fleet_summary#filter) lists it.
   returned: success
   type: list
   elements: dict
@@ -145,5 +146,5 @@ errors:
   returned: failure
   type: list
   elements: str
-  sample: ["/home/ops/knaster/plan.yml: there is no such file; make the plan first"]
+  sample: ["/home/ops/knaster/plan.yml: not found; run placement first"]
 """

@@ -26,6 +26,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:
@@ -125,7 +126,7 @@ changes:
   type: dict
   sample: {"moves": [], "retained": [], "blocked": []}
 errors:
-  description: Everything that is wrong in what the plan is made from.
+  description: All errors in the input of the plan.
   returned: failure
   type: list
   elements: str

@@ -27,6 +27,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:
@@ -186,7 +187,7 @@ summary:
   type: str
   sample: "39 slots, 4 of them serve one of 2 models.\n"
 errors:
-  description: Everything that is wrong in what slots are made from.
+  description: All errors in the input of the slots.
   returned: failure
   type: list
   elements: str

@@ -26,6 +26,7 @@ description:
     C(knaster_pve_api_user) and C(knaster_pve_api_token_id), C(knaster_pve_node) and C(knaster_pve_vm). No secret is read.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:
@@ -141,7 +142,7 @@ table:
   sample: "NODE  MACHINE\n"
 findings:
   description:
-    - What is in the way (C(severity) V(error)), what should be looked at (V(warning)) and what differs from the definitions
+    - Problems that stop the run (C(severity) V(error)), warnings (V(warning)) and differences from the definitions
       (V(info)), each with C(code), C(text) and C(remedy), and C(cluster), C(node) and C(vm) where it has them.
   returned: when everything could be read
   type: list
@@ -160,5 +161,5 @@ errors:
   returned: when something could not be read
   type: list
   elements: str
-  sample: ["/home/ops/knaster/plan.yml: there is no such file; make the plan first"]
+  sample: ["/home/ops/knaster/plan.yml: not found; run placement first"]
 """

@@ -264,6 +264,10 @@ class Sticky:
             if isinstance(shard, str):
                 return shard
             shards.append(shard)
+        cards = [card for shard in shards for card in shard.cards]
+        if len(set(cards)) < len(cards):
+            # A plan that somebody edited names a GPU twice.
+            return "in_use"
         profile = way.profile
         if len(shards) != profile.nodes or any(
             len(shard.cards) != (0 if profile.gpu_class is None else profile.gpus_per_node)

@@ -30,7 +30,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replica
     DriftFinder,
     idle_replicas,
     judge_models,
-    state_of,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.document import (
     LOW_MEMORY,
@@ -132,17 +131,17 @@ def list_attention(facts: Facts) -> list[dict[str, str]]:
 def _unplaced(facts: Facts) -> Iterable[Finding]:
     for one in facts.inputs.plan.get("unplaced") or ():
         name = str(one.get("role") or one.get("model"))
-        has = "has" if one["missing"] == 1 else "have"
-        text = f"{one['missing']} of {one['wanted']} {has} no place: {one['reason']}"
+        is_ = "is" if one["missing"] == 1 else "are"
+        text = f"{one['missing']} of {one['wanted']} {is_} not placed: {one['reason']}"
         helps = one.get("what_would_help")
-        yield "unplaced", name, f"{text}. Suggested change: {helps[0]['text']}" if helps else text
+        yield "unplaced", name, f"{text}. Suggested changes: {helps[0]['text']}" if helps else text
 
 
 def _replicas(facts: Facts) -> Iterable[Finding]:
     for one in facts.replicas:
         name = one["id"]
         served, model = one.get("served_model"), one.get("model")
-        if state_of(one) == FAILED:
+        if one["state"] == FAILED:
             reason = one.get("reason") or "it does not answer"
             yield "replica_failed", name, f"{_at(one)}{reason}; look at the engine's log there, or restart it"
         elif served and model and served != model:
@@ -191,7 +190,7 @@ def _nodes(facts: Facts) -> Iterable[Finding]:
             yield (
                 "node_cordoned",
                 name,
-                "it keeps what it has and gets nothing new; set knaster_state to ready to use it",
+                "it keeps its work and gets nothing new; set knaster_state to ready to use it",
             )
         if count is None and state != UNREACHABLE:
             notes = facts.profiles[name].get("notes")
@@ -257,7 +256,7 @@ def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: F
         )
     if code == "gpu_broken_in_use":
         return f"{which} {is_} broken{told} and {'has' if one else 'have'} {owners}; drain {node} to move that away"
-    return f"{which} {is_} broken{told}, nothing goes there; reset or replace {it}"
+    return f"{which} {is_} broken{told}; reset or replace {it}"
 
 
 def _outdated(inputs: Inputs) -> list[str]:

@@ -36,7 +36,6 @@ _CLASSES = ("CLASS", "GPUS", *(state.upper() for state in CARD_STATES))
 _FABRICS = ("FABRIC", "NODES", "WITH WEIGHTS", "FREE NODES", "FREE BY CLASS", "MODELS PRESENT")
 _CARDS = ("NODE", "GPU", "CLASS", "STATE", "WHO", "MODELS THAT FIT")
 _TITLES = {
-    "unplaced": "no place",
     "replica_failed": "failed",
     "node_lost": "lost",
     "gpu_broken_in_use": "broken, in use",
@@ -80,10 +79,10 @@ def _headline(summary: Mapping[str, t.Any]) -> Iterable[str]:
     nodes, cards = summary["nodes"], _sum_cards(summary["gpus"])
     yield f"{plural(nodes['total'], 'node')}{_parts(nodes)}, {plural(cards['total'], 'GPU')}{_parts(cards)}"
     told = []
-    for key, what in (("roles", "role"), ("models", "model")):
+    for key, what, done in (("roles", "role", "fully placed"), ("models", "model", "satisfied")):
         counts = summary[key]
         if counts["total"]:
-            told.append(f"{counts['satisfied']} of {plural(counts['total'], what)} satisfied")
+            told.append(f"{counts['satisfied']} of {plural(counts['total'], what)} {done}")
         rest = [f"{counts[kind]} {kind.replace('_', ' ')}" for kind in ("on_demand", "off") if counts.get(kind)]
         if rest:
             told.append(f"models {', '.join(rest)}")

@@ -137,7 +137,7 @@ def _before(path: Path, mark: re.Pattern[str] | None, errors: list[str]) -> str 
         errors += exc.errors
         return None
     if text is not None and mark is not None and not mark.search(text[:_HEAD]):
-        errors.append(f"{path}: is there and is not ours; move it, nothing of others is overwritten")
+        errors.append(f"{path}: conflicts with an unmanaged file; move it, unmanaged files are never overwritten")
     return text
 
 

@@ -63,6 +63,16 @@ def read(tmp_path):
     return call
 
 
+def test_a_relative_path_starts_at_the_source_file(read, tmp_path, monkeypatch):
+    read(fleet(["qwen-8b"]))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "own.slots.yml").write_text("plugin: knaster.inventory.slots\npath: slots\n")
+    data = InventoryData()
+    make_plugin().parse(data, DataLoader(), str(tmp_path / "own.slots.yml"))
+    assert "qwen-8b-0-0" in data.hosts
+
+
 def groups_of(data):
     return {
         name: sorted(host.name for host in group.hosts)

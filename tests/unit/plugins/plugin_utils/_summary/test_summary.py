@@ -199,8 +199,8 @@ def test_roles():
     summary = summed([node("n", card(0))], [role("chat", count=2), role("rest", 4, count=0), role("gw", 4, count=1)])
     assert summary["roles"] == {"total": 2, "satisfied": 0, "short": 2}
     text = text_of(summary, "unplaced")
-    assert text.startswith("1 of 2 has no place: 1 taken")
-    assert "Suggested change: " in text
+    assert text.startswith("1 of 2 is not placed: 1 taken")
+    assert "Suggested changes: " in text
 
 
 def test_what_is_starting_is_waited_for_and_what_failed_is_not():
@@ -483,7 +483,7 @@ def test_a_large_fleet_leads_with_what_needs_action_and_stays_short():
     assert lines[0] == "200 nodes (200 ready), 400 GPUs (40 unhealthy, 260 free, 100 external)"
     assert lines[3] == "What needs action, the worst first:"
     assert lines[4].split() == ["SEVERITY", "FINDING", "SUBJECT", "ACTION"]
-    assert re.match(r"ERROR +no place +chat", lines[5])
+    assert re.match(r"ERROR +unplaced +chat", lines[5])
     assert any(re.match(r"INFO +external +100 in all", line) for line in lines)
     assert any(re.match(r"WARNING +broken +35 more +n25, n30, n35 and 32 more", line) for line in lines)
 

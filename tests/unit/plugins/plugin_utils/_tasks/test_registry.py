@@ -160,7 +160,7 @@ def test_a_strangers_file_is_not_overwritten(where):
     with pytest.raises(InputError) as caught:
         make_outputs(slots, where)
     assert len(caught.value.errors) == 2
-    assert "is there and is not ours; move it" in caught.value.errors[0]
+    assert "conflicts with an unmanaged file; move it" in caught.value.errors[0]
     assert "cannot be read: is a directory; put a file of this name in its place" in caught.value.errors[1]
 
 
