@@ -11,6 +11,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
     ASKING_ARGUMENT_SPEC,
     find_asking_errors,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
@@ -25,10 +26,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.documen
     dump_observed,
     format_observed,
     questions,
-    read_observed,
     with_catalog,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_fleet
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.observe import read_observed
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 
@@ -59,7 +60,7 @@ class ActionModule(FileAction):
         asked = {
             **{key: options[key] for key in ASKING_ARGUMENT_SPEC},
             "slots": questions(slots),
-            "previous": previous or [],
+            "previous": previous,
             "draining": [node["name"] for node in fleet.nodes if node.get("state") == DRAINING],
         }
         answer = self._execute_module(
@@ -76,4 +77,5 @@ class ActionModule(FileAction):
             "empty": answer["empty"],
             "table": format_observed(replicas, answer["empty"]),
         }
-        return Made(returned, find_changes({path: dump_observed(replicas)}))
+        text = dump_observed(replicas)
+        return Made(returned, find_changes({path: text}), documents=[Written(path, "observed", text)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
@@ -14,6 +15,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     Made,
     Options,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import previous_path
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.plan import (
     make_plan_file,
     write_plan_file,
@@ -46,7 +48,12 @@ class ActionModule(FileAction):
             "unplaced": made.document["unplaced"],
             "changes": made.document["changes"],
         }
-        return Made(returned, find_changes({path: made.text}))
+        changes = find_changes({path: made.text})
+        documents = [Written(path, "plan", made.text)]
+        if not options["fresh"]:
+            # The last plan was read and found right; it is kept beside this one where this one is another.
+            documents += [Written(previous_path(path), "plan", change.before) for change in changes if change.before]
+        return Made(returned, changes, documents=documents)
 
     def put(self, made: Made) -> None:
         """Write the plan, and keep the last one beside it."""

@@ -33,14 +33,19 @@ class ActionModule(FileAction):
     refusal = "No profile was saved"
 
     def make(self, options: Options) -> Made:
-        """Take this run's profiles, and of nodes that gave no answer the last ones."""
+        """Take this run's profiles, and of nodes that gave no answer the last ones.
+
+        A last one that cannot be read stays as it is, and the others are saved.
+        """
         directory, texts = options["directory"], {}
+        warnings: list[str] = []
         for name in options["hosts"]:
             result = raw_variables(self.task_vars["hostvars"], name).get(options["result"]) or {}
             profile = result.get("ansible_facts", {}).get("knaster_node")
             if profile is None:
-                (last,) = load_profiles(directory, [name])
-                profile = unreachable_profile(name, last)
-            texts[profile_path(directory, name)] = dump_profile(profile)
+                for last in load_profiles(directory, [name], warnings):
+                    profile = unreachable_profile(name, last)
+            if profile is not None:
+                texts[profile_path(directory, name)] = dump_profile(profile)
         changes = find_changes(dict(sorted(texts.items())))
-        return Made({"files": [str(change.path) for change in changes]}, changes)
+        return Made({"files": [str(change.path) for change in changes], "warnings": warnings}, changes)

@@ -13,6 +13,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
     find_asking_errors,
     find_slot_errors,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     CATALOG_SPEC,
     FileAction,
@@ -28,7 +29,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.documen
     questions,
     with_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
@@ -65,7 +65,8 @@ class ActionModule(FileAction):
             slots = to_plain(options["slots"], "slots") if directory is None else load_slots(directory)
             previous = to_plain(options["previous"], "previous")
         errors += find_slot_errors(slots)
-        errors += [error.replace("replicas", "previous", 1) for error in find_replica_errors(previous)]
+        if previous:
+            errors += check({"version": 1, "replicas": previous}, "observed", "previous")
         stop_at([*errors, *find_asking_errors(options)])
         asked = {key: options[key] for key in (*ASKING_ARGUMENT_SPEC, "draining")}
         answer = self._execute_module(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     CATALOG_SPEC,
     FileAction,
@@ -89,7 +90,11 @@ class ActionModule(FileAction):
             "without_command": made.wanted.without_command,
             "summary": _summary(made),
         }
-        return Made(returned, [*made.written, *made.removed], swept=options["engines"])
+        documents = [
+            Written(path, "slot", text) for path, text in made.wanted.texts.items() if path.parent == options["path"]
+        ]
+        changes = [*made.written, *made.removed]
+        return Made(returned, changes, swept=options["engines"], documents=documents)
 
 
 def _summary(made: Outputs) -> str:

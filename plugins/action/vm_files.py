@@ -96,7 +96,7 @@ class ActionModule(FileAction):
             "steps": steps,
             "files": [str(path) for path in made.files],
         }
-        return Made(returned, made.changes)
+        return Made(returned, made.changes, documents=made.documents)
 
     def _settings(self, options: Options) -> dict[str, t.Any]:
         """The settings of the task, and of each node what its host variables say; only these few are templated."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check_given
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_of_lists
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
     plain_values,
@@ -15,10 +16,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import (
-    find_option_errors,
-    find_plan_errors,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_moves_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.table import format_plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
@@ -43,7 +41,7 @@ def plan_filter(
 ) -> dict[str, t.Any]:
     """Return the plan of a fleet as a plan document."""
     given = plain_values(nodes=nodes, roles=roles, models=models, previous=previous, gpus=gpus, engines=engines)
-    errors = find_option_errors(given["previous"], moves=moves)
+    errors = [*find_moves_errors(moves), *check_given(given["previous"], "plan", "previous")]
     catalog = catalog_of_lists(given, errors)
     if errors:
         stop_at([*errors, *find_node_errors(given["nodes"])])
@@ -66,7 +64,7 @@ def plan_table(
 ) -> str:
     """Return a plan as a table; with nodes and models also the models that fit each GPU."""
     given = plain_values(plan=plan, nodes=nodes or [], models=models, gpus=gpus, engines=engines)
-    errors = find_plan_errors(given["plan"], "plan")
+    errors = check_given(given["plan"], "plan", "plan")
     catalog = catalog_of_lists(given, errors)
     stop_at([*errors, *find_node_errors(given["nodes"])])
     return format_plan(given["plan"] or {}, given["nodes"], catalog.models, engines=catalog.engines)
@@ -76,7 +74,7 @@ def plan_table(
 def plan_diff(plan: t.Any, previous: t.Any = None) -> dict[str, t.Any]:
     """Return what changes from one plan to the next."""
     given = plain_values(plan=plan, previous=previous)
-    stop_at(error for name, document in given.items() for error in find_plan_errors(document, name))
+    stop_at(error for name, document in given.items() for error in check_given(document, "plan", name))
     return diff_plans(given["plan"] or {}, given["previous"])
 
 
@@ -95,7 +93,7 @@ def what_if(
 ) -> list[dict[str, t.Any]]:
     """Return one answer for each node, or set of nodes, that might be lost."""
     given = plain_values(plan=plan, nodes=nodes, roles=roles, models=models, lost=lost, gpus=gpus, engines=engines)
-    errors = [*find_plan_errors(given["plan"], "plan"), *find_option_errors(None, moves=moves)]
+    errors = [*check_given(given["plan"], "plan", "plan"), *find_moves_errors(moves)]
     catalog = catalog_of_lists(given, errors)
     stop_at([*errors, *find_node_errors(given["nodes"])])
     return what_if_lost(

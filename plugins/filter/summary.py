@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
     plain_values,
@@ -14,10 +15,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
     stop_at,
     to_plain,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import (
-    find_input_errors,
-    find_summary_errors,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import read_inputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.metrics import format_metrics
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.table import format_summary
@@ -32,26 +30,23 @@ def fleet_summary(nodes: t.Any, plan: t.Any, replicas: t.Any = None, catalog: t.
     given = plain_values(nodes=nodes, plan=plan, replicas=replicas, catalog=catalog)
     errors: list[str] = []
     found = catalog_of(given["catalog"], errors)
-    if errors:
-        stop_at([*find_input_errors(given["nodes"], given["plan"], given["replicas"]), *errors])
-    return summarise(given["nodes"], given["plan"], given["replicas"], found)
+    return summarise(read_inputs(given["nodes"], given["plan"], given["replicas"], found, errors=errors))
 
 
 @refusing("The summary cannot be shown")
 def summary_table(summary: t.Any, nodes: t.Any = None, plan: t.Any = None, catalog: t.Any = None) -> str:
     """Return the summary of a fleet as text."""
     given = plain_values(summary=summary, nodes=nodes or [], plan=plan, catalog=catalog)
-    errors = [*find_summary_errors(given["summary"]), *find_input_errors(given["nodes"], given["plan"], None)]
+    errors = check(given["summary"], "summary", "summary")
     found = catalog_of(given["catalog"], errors)
-    stop_at(errors)
-    return format_summary(given["summary"], given["nodes"], given["plan"], found)
+    return format_summary(given["summary"], read_inputs(given["nodes"], given["plan"], None, found, errors=errors))
 
 
 @refusing("The summary cannot be written as metrics")
 def summary_metrics(summary: t.Any) -> str:
     """Return the summary of a fleet as metrics of Prometheus."""
     document = to_plain(summary, "summary")
-    stop_at(find_summary_errors(document))
+    stop_at(check(document, "summary", "summary"))
     return format_metrics(document)
 
 

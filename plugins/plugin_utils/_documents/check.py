@@ -27,6 +27,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.error
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import find_lines
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.secrets import has_secret_option, is_secret_name
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
+    listing,
     nearest,
     plural,
     shorten,
@@ -48,6 +49,9 @@ MAX_VIOLATIONS = 1000
 _TWICE = 1000
 # A map with more unknown keys than this is something else.
 _MAX_UNKNOWN = 50
+
+# Our own keyword: no two entries of a list have the values of all these keys in common.
+UNIQUE_KEYS = "x-uniqueKeys"
 
 _TYPES: Mapping[str, str] = {
     "object": "a map",
@@ -126,6 +130,11 @@ def check(document: t.Any, kind: str, where: str, text: str | None = None) -> li
     return texts + ([f"{where}: and {plural(len(found) - _TOLD, 'more mistake')}"] if len(found) > _TOLD else [])
 
 
+def check_given(document: t.Any, kind: str, where: str) -> list[str]:
+    """Return one text for each difference of a document that may be left out: None and an empty map are none."""
+    return [] if document in (None, {}) else check(document, kind, where)
+
+
 def format_path(path: Iterable[str | int]) -> str:
     """Return a path as people read it: ``assignments[3].gpu.uuid``."""
     text = ""
@@ -148,7 +157,12 @@ def _validator(kind: str, *, whole_floats: bool) -> t.Any:
     base = jsonschema.validators.validator_for(schema)
     whole = _is_whole_or_float if whole_floats else _is_whole
     types = base.TYPE_CHECKER.redefine_many({"integer": whole, "number": _is_number})
-    own = {"pattern": _find_pattern_error, "properties": _find_property_errors, "items": _find_item_errors}
+    own = {
+        "pattern": _find_pattern_error,
+        "properties": _find_property_errors,
+        "items": _find_item_errors,
+        UNIQUE_KEYS: _find_doubles,
+    }
     return jsonschema.validators.extend(base, own, type_checker=types)(schema)
 
 
@@ -194,6 +208,17 @@ def _is_known_right(validator: t.Any, schema: t.Any, value: t.Any) -> bool:
     return True
 
 
+def _find_doubles(_validator: t.Any, keys: t.Any, value: t.Any, _schema: t.Any) -> Iterator[t.Any]:
+    """Yield the entries of a list that have these keys in common with one before them."""
+    seen: dict[t.Any, int] = {}
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        found = tuple(item.get(key) for key in keys) if isinstance(item, dict) else ()
+        if found and all(isinstance(part, (str, int)) for part in found):
+            first = seen.setdefault(found, index)
+            if first != index:
+                yield jsonschema.ValidationError("", path=[index], instance=first)
+
+
 def _find_pattern_error(_validator: t.Any, pattern: str, value: t.Any, _schema: t.Any) -> Iterator[t.Any]:
     if isinstance(value, str) and not _compile(pattern).search(value):
         yield jsonschema.ValidationError("")
@@ -231,6 +256,10 @@ def _read_error(error: t.Any, above: Keys = ()) -> Iterator[Violation]:
         for index, item in enumerate(value[:_TWICE]):
             if item in value[:index]:
                 yield Violation((*path, index), keyword, f"{shown(item)} appears twice; remove one of the two")
+    elif keyword == UNIQUE_KEYS:
+        yield Violation(
+            path, keyword, f"has the same {listing(error.validator_value)} as entry {value}; keep one of the two"
+        )
     elif keyword in ("anyOf", "oneOf"):
         yield from _read_choice(error, path)
     elif "propertyNames" in error.relative_schema_path:

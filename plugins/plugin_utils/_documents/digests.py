@@ -44,17 +44,23 @@ class Written(t.NamedTuple):
     text: str
 
 
-def read_checked(path: Path, kind: str, known: dict[str, str] | None = None) -> dict[str, t.Any] | None:
+def read_checked(
+    path: Path, kind: str, known: dict[str, str] | None = None, *, managed_by: str | None = None
+) -> dict[str, t.Any] | None:
     """Return the document of a file as its schema allows it, or None where there is no such file.
 
     :param known: what ``read_digests`` said of the directory, for who reads many files of it
+    :param managed_by: a document that we did not write and that is not managed by this one is none
     :raises InputError: with everything that is wrong: file, line, place and remedy
     """
     text = read_text(path)
     if text is None:
         return None
     document = parse_document(text, path)
-    if (read_digests(path.parent) if known is None else known).get(path.name) != _digest(kind, text):
+    known = read_digests(path.parent) if known is None else known
+    if managed_by is not None and document.get("managed_by") != managed_by and path.name not in known:
+        return None
+    if known.get(path.name) != _digest(kind, text):
         errors = check(document, kind, str(path), text)
         if errors:
             raise InputError(errors)

@@ -154,7 +154,7 @@ def write_text(path: Path, text: str) -> None:
             stream.write(text)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except OSError as exc:
+    except (OSError, UnicodeEncodeError) as exc:
         message, remedy = _explain(exc, "written")
         raise FileError(path, message, f"it is as it was before; {remedy}") from exc
     finally:
@@ -199,5 +199,5 @@ def find_changes(texts: Mapping[Path, str]) -> list[FileChange]:
     return [
         FileChange(path, None if before is None else before.decode("utf-8", "backslashreplace"), after)
         for path, (before, after) in found.items()
-        if before != after.encode("utf-8")
+        if before != after.encode("utf-8", "surrogatepass")
     ]

@@ -30,7 +30,7 @@ class Part(t.NamedTuple):
     node: str
     gpu_indices: Sequence[int]
     gpus: Sequence[Mapping[str, t.Any]]
-    entry: Mapping[str, t.Any]
+    entry: dict[str, t.Any]
 
 
 class Placement(t.NamedTuple):
@@ -40,7 +40,7 @@ class Placement(t.NamedTuple):
     name: str
     replica: int
     parts: tuple[Part, ...]
-    entry: Mapping[str, t.Any]
+    entry: dict[str, t.Any]
 
     @property
     def label(self) -> str:

@@ -13,6 +13,13 @@ import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 
+MANAGED_BY = "knaster.inventory"
+
+
+def vms_document(vms: t.Any) -> dict[str, t.Any]:
+    """Return the document of definitions. What is last is one line, so that a text that was cut lacks it."""
+    return {"version": 1, "vms": vms, "managed_by": MANAGED_BY}
+
 
 def vms_of(given: t.Any, where: str, errors: list[str]) -> list[dict[str, t.Any]]:
     """Return the definitions of a document or of a list; nothing is none.
@@ -22,7 +29,7 @@ def vms_of(given: t.Any, where: str, errors: list[str]) -> list[dict[str, t.Any]
     """
     if not given:
         return []
-    document = given if isinstance(given, dict) else {"version": 1, "managed_by": "knaster.inventory", "vms": given}
+    document = given if isinstance(given, dict) else vms_document(given)
     wrong = check(document, "vm", where)
     errors += wrong
     return [] if wrong else list(document["vms"])

@@ -136,8 +136,11 @@ def find_lines(text: str, paths: Sequence[Sequence[str | int]]) -> list[int | No
         return [_find_entry(lines, path) for path in paths]
     if len(text) > _MOST_COMPOSED or yaml is None:
         return [None] * len(paths)
-    root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return [_find_line(root, path) for path in paths]
+    root = None
+    # JSON may hold half characters, which YAML does not know.
+    with contextlib.suppress(yaml.YAMLError):
+        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return [None if root is None else _find_line(root, path) for path in paths]
 
 
 def _find_entry(lines: Sequence[str], path: Sequence[str | int]) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.action import ActionBase
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written, remember
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural
@@ -39,12 +40,14 @@ FLEET_SPEC: dict[str, dict[str, t.Any]] = {
 class Made:
     """The files that have to change, and what the task returns beside that; with ``failed`` in it nothing is written.
 
-    Directories below ``swept`` that removed files leave empty are removed too.
+    Directories below ``swept`` that removed files leave empty are removed too. ``documents`` are those of its files that
+    are read again, whether they change or not.
     """
 
     returned: dict[str, t.Any]
     changes: list[FileChange] = field(default_factory=list)
     swept: Path | None = None
+    documents: list[Written] = field(default_factory=list)
 
 
 class FileAction(ActionBase):
@@ -93,6 +96,7 @@ class FileAction(ActionBase):
             made = self.make(self._resolve(options))
             if not (self._task.check_mode or made.returned.get("failed")):
                 self.put(made)
+                remember(made.documents)
         except InputError as exc:
             msg = f"{self.refusal}. Invalid input, {plural(len(exc.errors), 'error')}:\n{exc}"
             return {**result, "failed": True, "errors": list(exc.errors), "msg": msg}

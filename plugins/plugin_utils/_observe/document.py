@@ -13,8 +13,6 @@ import json
 import typing as t
 from collections import Counter
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
     FAILED,
     READY,
@@ -22,13 +20,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replica
     DriftFinder,
     state_of,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import duration, plural
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 
@@ -89,23 +85,6 @@ def dump_observed(replicas: Sequence[Mapping[str, t.Any]]) -> str:
     lines = ",\n".join(f"  {json.dumps(one)}" for one in replicas)
     listed = f"[\n{lines}\n ]" if lines else "[]"
     return f'{{"version": {VERSION},\n "replicas": {listed}}}\n'
-
-
-def read_observed(path: Path, errors: list[str]) -> list[dict[str, t.Any]] | None:
-    """Read what was observed last; None where there is no such file. What is wrong is added to the errors."""
-    try:
-        document = read_document(path)
-    except InputError as exc:
-        errors += exc.errors
-        return None
-    if document is None:
-        return None
-    if document.get("version") != VERSION or "replicas" not in document:
-        errors.append(f"{path}: is not what was observed, version {VERSION}")
-        return None
-    found = [f"{path}: {error}" for error in find_replica_errors(document["replicas"])]
-    errors += found
-    return None if found else t.cast("list[dict[str, t.Any]]", document["replicas"])
 
 
 def count_states(replicas: Sequence[Mapping[str, t.Any]]) -> dict[str, int]:

@@ -26,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.place
     Placement,
     placements,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
     Address,
     mapping_id,
@@ -121,8 +122,8 @@ class Definitions:
     errors: tuple[str, ...]
 
     def document(self) -> Entry:
-        """Return the file of definitions."""
-        return {"version": 1, "managed_by": "knaster.inventory", "vms": list(self.vms)}
+        """Return the document of the file."""
+        return vms_document(list(self.vms))
 
 
 def make_definitions(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import ENV_NAME
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import (
     MARK,
@@ -32,7 +33,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.promet
     make_targets,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import clean_document
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import MANAGED_BY
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,7 @@ def make_texts(
     images: Mapping[str, str] | None = None,
     api_key_env: str = "",
 ) -> Texts:
-    """Return what is to be on disk for these slots.
+    """Return what is to be on disk for these slots, which ``find_document_errors`` found right.
 
     :param slots: documents that are right, see C(find_document_errors)
     :raises InputError: with everything that is wrong
@@ -86,8 +86,7 @@ def make_texts(
     made = Texts(slots=slots)
     for slot in slots:
         path = where.slots / f"{slot['slot']}{SLOT_SUFFIX}"
-        head = {key: slot[key] for key in ("version", "managed_by")}
-        made.texts[path], made.marks[path] = dump_document({**head, **slot}), SLOT_MARK
+        made.texts[path], made.marks[path] = _slot_text(slot), SLOT_MARK
     if where.gateway is not None:
         made.texts |= _gateway_files(slots, where.gateway, api_key_env, errors)
     if where.prometheus is not None:
@@ -104,6 +103,12 @@ def make_texts(
     if errors:
         raise InputError(errors)
     return made
+
+
+def _slot_text(slot: Mapping[str, t.Any]) -> str:
+    """Return a slot with our mark first, and last what is one line: a text that was cut lacks it."""
+    rest = {key: value for key, value in slot.items() if key not in ("managed_by", "version")}
+    return dump_document({"managed_by": slot["managed_by"], **rest, "version": slot["version"]})
 
 
 def _gateway_files(slots: Documents, directory: Path, api_key_env: str, errors: list[str]) -> dict[Path, str]:

@@ -31,6 +31,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.place
     Placement,
     placements,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import RENDEZVOUS_PORTS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import (
     SlotKey,
@@ -52,7 +53,6 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog, Model
 
 VERSION = 1
-MANAGED_BY = "knaster.inventory"
 
 # What engines on one GPU may take of it together; the rest is the driver's.
 _UTILISATION = 0.92

@@ -13,16 +13,13 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_document, write_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import write_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_option_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_moves_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.table import format_plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import (
-    previous_path,
-    read_fleet,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import previous_path, read_fleet, read_plan
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,14 +64,8 @@ def make_plan_file(
     """
     fleet = read_fleet(profiles, hosts, catalog)
     nodes, found, errors = fleet.nodes, fleet.catalog, fleet.errors
-    previous: dict[str, t.Any] | None = None
-    if not fresh:
-        try:
-            previous = read_document(path)
-        except InputError as exc:
-            errors += exc.errors
-        if previous is not None:
-            errors += [f"{path}: {error}" for error in find_option_errors(previous, moves=moves)]
+    previous = None if fresh else read_plan(path, errors, required=False)
+    errors += find_moves_errors(moves)
     if errors:
         raise InputError(fleet.all_errors())
     document = plan(

@@ -14,14 +14,13 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import read_checked, read_digests
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import (
     FileChange,
-    read_document,
     read_text,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_of
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     SLOT_MARK,
     SLOT_SUFFIX,
@@ -30,7 +29,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.output
     Where,
     make_texts,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import MANAGED_BY, make_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import make_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog, read_plan
 
 if t.TYPE_CHECKING:
@@ -62,15 +61,14 @@ def read_slots(
     """
     errors: list[str] = []
     document = read_plan(plan, errors)
-    machines: Documents = []
+    definitions = None
     if vms is not None and not bare_metal:
-        try:
-            machines = vms_of(read_document(vms), str(vms), errors)
-        except InputError as exc:
-            errors += exc.errors
+        with collecting(errors):
+            definitions = read_checked(vms, "vm")
     found, warnings = read_catalog(catalog, errors) if catalog else (Catalog(), ())
     if errors or document is None:
         raise InputError(errors)
+    machines = [] if definitions is None else definitions["vms"]
     try:
         slots = make_slots(document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal)
     except InputError as exc:
@@ -85,16 +83,12 @@ def load_slots(directory: Path) -> Documents:
     """
     found: Documents = []
     errors: list[str] = []
+    known = read_digests(directory)
     for path in sorted(_files_in(directory, errors)):
-        try:
-            document = read_document(path) or {}
-        except InputError as exc:
-            errors += exc.errors
-            continue
-        if document.get("managed_by") != MANAGED_BY:
-            continue
-        errors += check(document, "slot", str(path))
-        found.append(document)
+        with collecting(errors):
+            document = read_checked(path, "slot", known, managed_by=MANAGED_BY)
+            if document is not None:
+                found.append(document)
     if errors:
         raise InputError(errors)
     return found
@@ -107,7 +101,7 @@ def _files_in(directory: Path, errors: list[str]) -> Iterator[Path]:
                 if entry.name.endswith(SLOT_SUFFIX) and not entry.name.startswith(".") and entry.is_file():
                     yield directory / entry.name
     except OSError as exc:
-        errors.append(f"{directory}: cannot be read ({exc.strerror or exc}); write the slots first")
+        errors.append(f"{directory}: cannot be read: {(exc.strerror or str(exc)).lower()}; write the slots first")
 
 
 def make_outputs(

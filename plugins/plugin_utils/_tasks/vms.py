@@ -13,9 +13,9 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes, read_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written, read_checked
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import (
@@ -57,6 +57,7 @@ class VmFiles:
     prepared: Prepared
     files: tuple[Path, ...]
     changes: list[FileChange]
+    documents: list[Written]
 
 
 def make_vm_files(sources: Sources, run: Run, clusters: Mapping[str, Cluster] | None) -> VmFiles:
@@ -70,16 +71,10 @@ def make_vm_files(sources: Sources, run: Run, clusters: Mapping[str, Cluster] | 
     errors = fleet.errors
     plan = read_plan(sources.plan, errors) if run.present else {}
     previous = None
-    try:
-        previous = read_document(sources.vms)
-    except InputError as exc:
-        errors += exc.errors
-    if previous:
-        errors += check(previous, "vm", str(sources.vms))
-    try:
+    with collecting(errors):
+        previous = read_checked(sources.vms, "vm")
+    with collecting(errors):
         run = replace(run, settings=read_settings(sources.settings))
-    except InputError as exc:
-        errors += exc.errors
     if errors:
         raise InputError(errors)
     prepared = prepare(
@@ -95,4 +90,5 @@ def make_vm_files(sources: Sources, run: Run, clusters: Mapping[str, Cluster] | 
         texts[sources.vms] = dump_document(prepared.definitions.document())
         if sources.commands is not None:
             texts[sources.commands] = render_commands(prepared.definitions.vms)
-    return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts))
+    documents = [Written(path, "vm", text) for path, text in texts.items() if path == sources.vms]
+    return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts), documents=documents)

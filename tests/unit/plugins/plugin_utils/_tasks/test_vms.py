@@ -60,7 +60,7 @@ def test_from_files_to_files(site) -> None:
     assert (path.name, vms.before, script.path.name) == ("vms.yml", None, "vms.sh")
     assert list(made.files) == [path, script.path]
     document = load_document(text)
-    assert list(document) == ["version", "managed_by", "vms"]
+    assert list(document) == ["version", "vms", "managed_by"]
     assert [one["name"] for one in document["vms"]] == ["chat-0", "chat-1"]
     assert "pvesh create /nodes/n1/qemu" in commands
     assert not (site / "vms.yml").exists(), "nothing is written here"
@@ -86,7 +86,7 @@ def test_everything_that_is_wrong_at_once(site) -> None:
         make(site, settings={"defaults": {"cores": 0}})
     text = "\n".join(found.value.errors)
     assert "n1.json:1: ends in the middle of a value" in text
-    assert "plan.yml: there is no such file; make the plan first" in text
+    assert "plan.yml: not found; run placement first" in text
     assert "vms.yml:" in text
     assert "roles.yaml:1" in text
     assert "settings.defaults.cores: must be from 1 to 8192, not 0" in text
@@ -95,9 +95,9 @@ def test_everything_that_is_wrong_at_once(site) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("version: 2\nvms: []\n", r"vms.yml: version: must be 1, not 2"),
-        ("vms: [{vmid: x}]\n", r"vms.yml: vms\[0\].vmid: must be a whole number, not \"x\""),
-        ("vms: 3\n", "vms.yml: vms: must be a list, not 3"),
+        ("version: 2\nvms: []\n", r"vms.yml:1: version: must be 1, not 2"),
+        ("vms: [{vmid: x}]\n", r"vms.yml:1: vms\[0\].vmid: must be a whole number, not \"x\""),
+        ("vms: 3\n", r"vms.yml:1: vms: must be a list, not 3"),
     ],
 )
 def test_a_file_of_definitions_that_is_none(site, text, message) -> None:
@@ -108,7 +108,7 @@ def test_a_file_of_definitions_that_is_none(site, text, message) -> None:
 
 def test_a_plan_that_is_none(site) -> None:
     (site / "plan.yml").write_text("version: 1\nassignments: [{role: chat}]\n")
-    with pytest.raises(InputError, match=r"plan.assignments\[0\].vm: is missing"):
+    with pytest.raises(InputError, match=r"plan\.yml:2: assignments\[0\]\.vm: is required"):
         make(site)
 
 
