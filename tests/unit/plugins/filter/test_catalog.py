@@ -45,7 +45,9 @@ def test_catalog_errors_with_nodes_and_warnings():
     role = {"name": "r", "needs": {"engine": "vllm", "node": "n", "node_selector": {"a": "b"}}}
     assert FILTERS["catalog_errors"]({"roles": [role]}) == []
     assert len(FILTERS["catalog_errors"]({"roles": [role]}, [{"name": "n", "labels": {}}])) == 1
-    assert len(FILTERS["catalog_errors"]({"models": [{**MODEL, "vram_gb": 8, "license": "cc-by-nc"}]}, warnings=True)) == 1
+    assert (
+        len(FILTERS["catalog_errors"]({"models": [{**MODEL, "vram_gb": 8, "license": "cc-by-nc"}]}, warnings=True)) == 1
+    )
 
 
 TEST_ERRORS = [
