@@ -30,9 +30,11 @@ def find_fact_errors(where: str, profile: Mapping[str, t.Any]) -> Iterator[str]:
     cpu, gpus = profile.get("cpu"), profile.get("gpus")
     if isinstance(cpu, dict):
         yield from _find_errors(f"{where}, cpu", cpu, _OF_CPU)
-    for at, gpu in enumerate(gpus if isinstance(gpus, list) else ()):
-        if isinstance(gpu, dict) and (gpu.get("driver") is not None or gpu.get("health") is not None):
-            yield from _find_errors(f"{where}, gpus[{at}]", gpu, _OF_GPU)
+    for key, (kind, _item) in _OF_GPU.items() if isinstance(gpus, list) else ():
+        # All at once, because it hardly ever is of another type.
+        if not {type(gpu.get(key)) for gpu in gpus if isinstance(gpu, dict)} <= {kind, type(None)}:
+            for at, gpu in enumerate(gpus):
+                yield from _find_errors(f"{where}, gpus[{at}]", gpu, {key: _OF_GPU[key]})
 
 
 def _find_errors(where: str, values: Mapping[str, t.Any], kinds: Mapping[str, t.Any]) -> Iterator[str]:
