@@ -117,8 +117,8 @@ def find_unknown_lists(catalog: Mapping[str, t.Any]) -> list[Problem]:
         Problem(
             severity=ERROR,
             code="unknown_key",
-            path=key,
-            message=f"a catalog has no list {shown(key)}",
+            path="catalog",
+            message=f"{shown(key)} is not a list of a catalog",
             remedy=suggest(key, SECTIONS),
         )
         for key in catalog

@@ -356,7 +356,7 @@ def _remedy(error: t.Any) -> str:
         return "; write the number alone, without a unit"
     if isinstance(value, (int, float)) and "string" in kinds:
         return "; write it in quotes"
-    if isinstance(value, (str, int, float)) and "array" in kinds:
+    if isinstance(value, (str, int, float)) and "array" in kinds and "properties" not in error.schema.get("items", {}):
         return "; write it in brackets, as a list"
     return ""
 

@@ -401,7 +401,7 @@ def test_sections_are_lists(wrong: t.Any) -> None:
 def test_a_list_that_a_catalog_does_not_have() -> None:
     catalog = {"models": [{"name": "a"}], "rolls": [], "sources": {}, "warnings": [], "directories": []}
     assert [str(problem) for problem in find_unknown_lists(catalog)] == [
-        'rolls: a catalog has no list "rolls"; did you mean roles?',
+        'catalog: "rolls" is not a list of a catalog; did you mean roles?',
     ]
     assert [str(problem) for problem in examine_catalog(catalog)[1]] == [
         "models[0].kind (model a): is required; one of llm, embedding, reranker",

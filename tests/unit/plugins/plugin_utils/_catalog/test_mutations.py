@@ -53,7 +53,7 @@ models:
         node_selector: {zone: a}
         startup_timeout: 30m
       - {name: cpu, engine: llamacpp, args: [--ctx-size, "65536", --parallel, "4"]}
-    scaling: {min: 1, max: 3, idle_timeout: 1h}
+    scaling: {min: 2, max: 3, idle_timeout: 1h}
     engine_args:
       vllm: [--seed, 1]
       llamacpp: [--mlock]
@@ -64,7 +64,6 @@ models:
     lora: true
     replace: true
     context: 8192
-    vram_gb: 8
     capabilities: {tools: true}
 """,
     "roles.yaml": """
@@ -146,7 +145,7 @@ WRONG: dict[str, list[str]] = {
     "model": ["nonesuch", "7"],
 }
 # What is wrong only beside what the rich catalog says elsewhere.
-WRONG_IN_RICH = {"tp": ["3"], "gpu_class": ["gtx-1080"], "kv_heads": ["7"], "max": ["0"], "vram_gb": ["400"]}
+WRONG_IN_RICH = {"tp": ["3"], "gpu_class": ["gtx-1080"], "kv_heads": ["7"], "max": ["1"], "vram_gb": ["400"]}
 REQUIRED = {("models", "name"), ("models", "kind"), ("profiles", "name"), ("roles", "name"), ("roles", "needs"), ("needs", "engine")}  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def test_everything_that_is_wrong_is_told_at_once(make, tmp_path):
     errors = str(caught.value).splitlines()
     assert errors[0].startswith(f"{tmp_path}/profiles/a.json:1: ends in the middle of a value")
     assert errors[1].startswith(
-        f'{tmp_path}/catalog/roles.yaml:2:40: roles[0].needs.min_vram (role chat): "min_vram" is not'
+        f'{tmp_path}/catalog/roles.yaml:2:40: roles[0].needs.min_vram (role chat): unknown key "min_vram";'
     )
     assert f"{tmp_path}/plan.yml:1: version: must be 1, not 7" in errors
     assert f"{tmp_path}/plan.yml:1: assignments: is required" in errors
