@@ -317,3 +317,9 @@ def test_well_known_pairs_fit():
     found = fit(case(gpt_oss, gpu=H100, quantization="mxfp4", context=8192, longest=131072))
     assert found.fits is True
     assert found.largest_context > 32768
+
+
+def test_engines_for_texts_that_are_read_as_a_whole_keep_no_cache():
+    found = fit(case(MemoryFacts(weights_gib=1.06), "tei", context=8192, generates=False))
+    assert [part.name for part in found.need.terms] == ["weights", "overhead"]
+    assert (found.fits, found.need.bound) == (True, "exact")
