@@ -162,6 +162,15 @@ class Case:
         """The GiB of a token on one rank, in layers that see all and in those that see a window; None is not known."""
         return _rates(self)
 
+    @functools.cached_property
+    def pool_gib(self) -> t.Optional[float]:
+        """The cache that an argument states, by its bytes or by its tokens; None where none does."""
+        if self.run.cache_bytes:
+            return self.run.cache_bytes / GIB
+        if self.run.cache_tokens and self.rates is not None:
+            return self.run.cache_tokens * sum(self.rates)
+        return None
+
     @property
     def max_sequences(self) -> int:
         """The sequences that the engine runs at once at most."""
@@ -275,8 +284,9 @@ def _cache(case: Case) -> t.Iterator[Term]:
     run, note = case.run, ""
     if not case.engine.caches:
         return
-    if run.cache_bytes:
-        yield Term("kv_cache", run.cache_bytes / GIB, STATED, "--kv-cache-memory-bytes")
+    if case.pool_gib is not None:
+        option = "--kv-cache-memory-bytes" if run.cache_bytes else "--max-total-tokens"
+        yield Term("kv_cache", case.pool_gib, STATED, option)
         return
     attention, padding, state = cache(case, case.context, run.sequences)
     if attention is not None:
