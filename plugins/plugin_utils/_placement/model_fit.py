@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.ask import Question, answer_to_plain, ask
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import engine_memory
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import ENGINE_MEMORY, engine_memory
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT, Gpu
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import cache_arguments
@@ -38,6 +38,10 @@ if t.TYPE_CHECKING:
 
 # What an engine gets to see of a GPU of which only the nominal size is known: error correction takes a sixteenth.
 _LEAST_SHARE = 0.9375
+
+
+# Words in the names of classes that engines take as a reason for smaller batches.
+_SMALL = frozenset(word for rows in ENGINE_MEMORY.values() for row in rows for word in row.small)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +115,21 @@ def fit_models(
     Of the engines of a model the first that certainly fits is taken, else the first that may, else the one that comes
     nearest to it; ``reason`` says why none was counted.
     """
-    return [
-        {"model": model.name, **_shown(kind), **_fit_model(model, kind, wanted, engines)}
-        for model in models
-        for kind in kinds
-    ]
+    looks = [_look(kind) for kind in kinds]
+    rows = []
+    for model in models:
+        answers: dict[t.Hashable, dict[str, t.Any]] = {}
+        for kind, look in zip(kinds, looks, strict=True):
+            if look not in answers:
+                answers[look] = _fit_model(model, kind, wanted, engines)
+            rows.append({"model": model.name, **_shown(kind), **answers[look]})
+    return rows
+
+
+def _look(kind: Kind) -> t.Hashable:
+    """Return all that an answer depends on, so that kinds which differ by their name alone are asked about once."""
+    small = frozenset(word for word in _SMALL if word in (kind.gpu_class or ""))
+    return kind.vendor, kind.compute_cap, kind.memory_mib, kind.reserved_mib, kind.most, small
 
 
 def format_fits(rows: Sequence[Mapping[str, t.Any]]) -> str:
