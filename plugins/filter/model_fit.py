@@ -59,7 +59,11 @@ def model_fit(
         errors.append(f"kv_dtype must be one of {', '.join(sorted(CACHE_SHARES))}, not {kv_dtype}")
     try:
         catalog = check_catalog(
-            entries, None, gpus=given["gpus"], engines=given["engines"], open_engines=given["engines"] is None
+            entries,
+            None,
+            gpus=given["gpus"] or (),
+            engines=given["engines"] or (),
+            open_engines=given["engines"] is None,
         ).catalog
         if engine is not None and engine not in catalog.engines:
             errors.append(f"engine must be one of {', '.join(sorted(catalog.engines))}, not {engine}")

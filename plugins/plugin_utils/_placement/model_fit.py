@@ -18,7 +18,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT, Gpu
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import cache_arguments
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES, SIMULATOR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
@@ -198,7 +198,7 @@ def _rank(answer: Answer) -> tuple[int, float]:
 
 def _refusal(model: Model, name: str, engine: Engine | None, kind: Kind) -> str | None:
     """Say why this engine cannot run the model on such a GPU, whatever its memory is; None where it can."""
-    if name not in model.engines and name != SIMULATOR:
+    if name not in model.engines:
         return f"{model.name} is not served by {name}"
     if engine is None:
         return None
