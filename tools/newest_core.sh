@@ -4,8 +4,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-# Runs the tests and the shipped example on the newest ansible-core, where a Python that it takes is here, and holds that
-# all files that it writes are the same to the byte.
+# Runs the tests and the shipped example on the newest ansible-core, where a Python that it takes is here. All files that the
+# example writes must be the same to the byte, and the tests must reach the floors of coverage in pyproject.toml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for bin in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin; do
@@ -38,4 +38,6 @@ for venv in .venv .venv-newest; do
 done
 cd "$root"
 diff -r "$out/.venv/knaster" "$out/.venv-newest/knaster"
-.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile --override-ini=cache_dir=.venv-newest/pytest_cache
+.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile --override-ini=cache_dir=.venv-newest/pytest_cache \
+  --cov --cov-report= --cov-report=json:.venv-newest/coverage.json
+.venv/bin/python tools/coverage_rooms.py .venv-newest/coverage.json

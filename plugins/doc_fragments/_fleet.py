@@ -28,9 +28,9 @@ options:
     required: true
   catalog:
     description:
-      - The directories of the catalog, the later one winning entry by entry.
-      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with the
-        collection.
+      - The directories of the catalog, the later one changing entries of the earlier by name.
+      - The word V(shipped) is the catalog that comes with the collection.
+      - Without any it is that one, under C(catalog) in the directory that C(ansible-playbook) was called in.
     type: list
     elements: path
     default: []

@@ -9,25 +9,35 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.report import list_problems
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import (
+    examine_catalog,
+    find_unknown_lists,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
+    plain_values,
+    refusing,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@refusing("The catalog cannot be checked")
 def catalog_errors(catalog: t.Any, nodes: t.Any = None, *, warnings: bool = False) -> list[str]:
+    """Return what is wrong in a catalog, given as lists by name or as directories, one text for each mistake."""
     if YAML_IMPORT_ERROR:
         raise AnsibleFilterError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
-    try:
-        plain = to_plain(catalog, "the catalog")
-        written = plain if isinstance(plain, dict) else catalog_directories(plain)
-        known = to_plain(nodes or [], "the list of nodes")
-    except TypeError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
-    return list_problems(written, nodes=known, warnings=bool(warnings))
+    given = plain_values(catalog=catalog, nodes=nodes or [])
+    if isinstance(given["catalog"], dict):
+        _catalog, problems = examine_catalog(given["catalog"], nodes=given["nodes"])
+        problems = [*find_unknown_lists(given["catalog"]), *problems]
+    else:
+        problems = examine_directories(catalog_directories(given["catalog"]), nodes=given["nodes"]).problems
+    return [str(problem) for problem in problems if warnings or problem.severity == ERROR]
 
 
 class FilterModule:

@@ -14,18 +14,23 @@ author:
 description:
   - Reads the files C(models.yaml), C(roles.yaml), C(gpus.yaml) and C(engines.yaml) of one or several directories,
     checks everything that they say, and returns it as plain lists.
-  - Every mistake is reported in one go, each with file, line, column, path and what would be right.
+  - Every error is reported in one go, each with file, line, column, path and what would be right.
     Nothing is returned from a catalog that has an error.
-  - Of several directories the later one wins, entry by entry, by name.
-    An entry that replaces another one keeps the place of the other in the list.
+  - Of several directories the later one changes entries of the earlier by name, key by key; maps are merged one level
+    deep, everything else is replaced, V(null) removes a key, and C(replace=true) replaces a whole entry.
+    An entry that changes another one keeps the place of the other in the list.
+  - Beside models of your own, of the models that come with the collection those are returned that your models, slots or
+    fallbacks name. Its roles are returned where no directory of yours has a C(roles.yaml).
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   _terms:
     description:
       - Directories that hold the files of a catalog.
       - A relative path is seen from the current directory of the user who runs Ansible.
-      - Without any it is C(catalog) in that directory, else the catalog that comes with the collection.
+      - The word V(shipped) is the catalog that comes with the collection.
+      - Without any it is that one, under C(catalog) in that directory.
     type: list
     elements: path
     default: []
@@ -40,9 +45,9 @@ EXAMPLES = r"""
   ansible.builtin.set_fact:
     catalog: "{{ lookup('knaster.inventory.catalog', 'catalog') }}"
 
-- name: Read a shared catalog with changes of this site on top
+- name: Read the shipped catalog, a shared one, and changes of this site on top
   ansible.builtin.set_fact:
-    catalog: "{{ lookup('knaster.inventory.catalog', '/srv/catalog', 'site/catalog') }}"
+    catalog: "{{ lookup('knaster.inventory.catalog', 'shipped', '/srv/catalog', 'site/catalog') }}"
 
 - name: Show which file describes a model
   ansible.builtin.debug:
@@ -79,7 +84,8 @@ _raw:
     sources:
       description:
         - Where each entry stands, as a dictionary by list and by name.
-        - An entry that replaced others has C(replaces), the places of the others.
+        - An entry that changes others has C(replaces), the places of the others, and C(keys), the place of each key that
+          it has.
       type: dict
       sample:
         models:
@@ -87,7 +93,7 @@ _raw:
             file: /srv/catalog/models.yaml
             line: 12
     warnings:
-      description: What is no mistake but worth a look, as one text each.
+      description: Warnings, as one text each.
       type: list
       elements: str
 """
@@ -97,12 +103,10 @@ import typing as t
 from ansible.errors import AnsibleLookupError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import (
-    YAML_IMPORT_ERROR,
-    read_catalog,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 
 
@@ -118,10 +122,10 @@ class LookupModule(LookupBase):
         try:
             directories = catalog_directories(terms)
             found = read_catalog(directories)
-        except (CatalogError, TypeError) as exc:
-            raise AnsibleLookupError(str(exc)) from exc
+        except InputError as exc:
+            raise AnsibleLookupError(str(exc)) from None
         document = plain_catalog(found.catalog)
         document["directories"] = directories
         document["sources"] = found.sources
-        document["warnings"] = [str(problem) for problem in found.warnings]
+        document["warnings"] = [str(problem) for problem in found.problems]
         return [document]

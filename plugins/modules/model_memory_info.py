@@ -561,8 +561,9 @@ def read_model(module: AnsibleModule) -> dict[str, t.Any]:
     where = params["path"] or params["source"]
     try:
         source = None if params["path"] else parse_source(params["source"])
-        if source is None or source.path is not None:
-            weights = find_local_weights(params["path"] or source.path, limits)
+        local: t.Any = params["path"] if source is None else source.path
+        if source is None or local is not None:
+            weights = find_local_weights(local, limits)
             name, path, form, revision = weights.name, weights.path, weights.format, None
             found = read_weights(weights)
         else:

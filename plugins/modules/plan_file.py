@@ -45,7 +45,7 @@ options:
     default: none
   rebalance:
     description:
-      - Plan afresh and say what moves, as in O(knaster.inventory.plan#filter:rebalance).
+      - Replan from scratch and say what moves, as in O(knaster.inventory.plan#filter:rebalance).
     type: bool
     default: false
   rescue:
@@ -55,7 +55,7 @@ options:
     default: true
   passthrough:
     description:
-      - Whether GPUs are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
+      - Whether GPUs are passed through to VMs, as in O(knaster.inventory.plan#filter:passthrough).
     type: bool
     default: true
 extends_documentation_fragment:
@@ -103,7 +103,7 @@ catalog:
   elements: str
   sample: [/srv/catalog]
 catalog_warnings:
-  description: What is no mistake in the catalog, but worth a look.
+  description: Warnings of the catalog.
   returned: success
   type: list
   elements: str

@@ -45,20 +45,20 @@ options:
     elements: dict
   catalog:
     description:
-      - The directories of the catalog that the plan was made from, the later one winning entry by entry.
-      - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
-        the collection.
+      - The directories of the catalog that the plan was made from, the later one changing entries of the earlier by name.
+      - The word V(shipped) is the catalog that comes with the collection.
+      - Without any it is that one, under C(catalog) in the directory that C(ansible-playbook) was called in.
     type: list
     elements: path
     default: []
   vms:
     description:
-      - The file of the definitions of virtual machines, for their numbers and static addresses. One that is not there is
+      - The file of the definitions of VMs, for their numbers and static addresses. One that is not there is
         no mistake.
     type: path
   registry_domain:
     description:
-      - The domain of the machines, added to the name of one without a static address. On bare metal it is added to the name of a
+      - The domain of the VMs, added to the name of one without a static address. On bare metal it is added to the name of a
         node that has no dot.
     type: str
     default: ''
@@ -98,6 +98,7 @@ options:
   prune:
     description:
       - Remove the files of slots that are gone. Only files that carry the mark of this collection are removed.
+      - Unmanaged files are never overwritten, whatever this option says.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -147,7 +148,7 @@ catalog:
   elements: str
   sample: [/srv/catalog]
 catalog_warnings:
-  description: What is no mistake in the catalog, but worth a look.
+  description: Warnings of the catalog.
   returned: success
   type: list
   elements: str
@@ -178,7 +179,7 @@ without_command:
   description: The slots for which no start command was made, by the reason why.
   returned: success
   type: dict
-  sample: {"no model is settled for it": ["chat.0.main"]}
+  sample: {"no model is set for it": ["chat.0.main"]}
 summary:
   description: The result in words, one line each.
   returned: success

@@ -107,8 +107,8 @@ def measure() -> tuple[float, float, int]:
             start = time.perf_counter()
             found = read_catalog([directory])
             load.append(time.perf_counter() - start)
-        if len(found.catalog.models) != MODELS or len(found.catalog.roles) != ROLES or found.warnings:
-            raise RuntimeError([str(warning) for warning in found.warnings[:3]])
+        if len(found.catalog.models) != MODELS or len(found.catalog.roles) != ROLES or found.problems:
+            raise RuntimeError([str(warning) for warning in found.problems[:3]])
     return min(parse), min(load), sum(len(text) for text in texts)
 
 

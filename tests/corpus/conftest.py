@@ -13,6 +13,9 @@ from __future__ import annotations
 import pytest
 from ansible_collections.knaster.inventory.tests.peers import recorded
 
-if recorded.missing():
-    text = "tests/corpus reads recorded data from {} (KNASTER_SHARED names another folder). There is no {}."
-    pytest.exit(text.format(recorded.SHARED, ", no ".join(recorded.missing())), returncode=2)
+
+def pytest_sessionstart() -> None:
+    """Say what is missing, before a test is looked for."""
+    if recorded.missing():
+        text = "tests/corpus reads recorded data from {} (KNASTER_SHARED names another folder). There is no {}."
+        pytest.exit(text.format(recorded.SHARED, ", no ".join(recorded.missing())), returncode=2)

@@ -116,9 +116,9 @@ def pairs() -> dict[tuple[str, str], str]:
     """Return each pair of patterns of the newest release once, with the first place where it stands."""
     found: dict[tuple[str, str], str] = {}
     for method, path in METHODS:
-        theirs = THEIRS["9.1"][path][method]["parameters"].get("properties") or {}
+        theirs = THEIRS["9.1"].get(path, {}).get(method, {}).get("parameters", {}).get("properties") or {}
         for name, one in OURS[path][method]["parameters"]["properties"].items():
-            for place, own, other in patterns(one, theirs[name], name):
+            for place, own, other in patterns(one, theirs.get(name, {}), name):
                 found.setdefault((own, other), place)
     return found
 

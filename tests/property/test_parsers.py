@@ -35,7 +35,9 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers import 
     xpu_smi,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card as VendorCard
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gpu import Gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.nvidia_smi_text import IDENTITY_COLUMNS
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import NVIDIA, Address
 from ansible_collections.knaster.inventory.tests.peers.limits import cpu_limit
 from ansible_collections.knaster.inventory.tests.peers.outputs import OUTPUTS
 from ansible_collections.knaster.inventory.tests.peers.weights import gguf_header
@@ -132,9 +134,9 @@ def attempt(parse: Parser, text: str) -> object:
         return error.source, error.code, str(error)
 
 
-def parse_identity(text: str, **options: t.Any) -> list[nvidia_smi.Card]:
+def parse_identity(text: str, **options: t.Any) -> list[Gpu]:
     """Read the second query."""
-    return nvidia_smi.parse_query(text, columns=nvidia_smi.IDENTITY_COLUMNS, **options)
+    return nvidia_smi.parse_query(text, columns=IDENTITY_COLUMNS, **options)
 
 
 def parse_gguf(text: str) -> gguf.Header:
@@ -153,6 +155,12 @@ def parse_safetensors(text: str) -> safetensors.Header:
     return safetensors.parse(data[safetensors.LENGTH_BYTES : safetensors.LENGTH_BYTES + length], size)
 
 
+def parse_listing(text: str) -> list[sysfs_pci.Device]:
+    """Read the files and links of a saved listing as the gather script prints them."""
+    line = re.compile(r"^(?:\S*/)?([^/\s]+)/([a-z_]+)(?::| -> )(\S*)", re.MULTILINE)
+    return sysfs_pci.parse_lines("\n".join(f"address={one} {key}={value}" for one, key, value in line.findall(text)))
+
+
 PARSERS: list[tuple[str, Parser]] = [
     ("nvidia-smi", nvidia_smi.parse_query),
     ("nvidia-smi", parse_identity),
@@ -160,9 +168,8 @@ PARSERS: list[tuple[str, Parser]] = [
     ("lscpu", lscpu.parse),
     ("meminfo", meminfo.parse),
     ("lsblk", lsblk.parse),
-    ("lsblk", lsblk.parse_table),
     ("mounts", mounts.parse),
-    ("sysfs-pci", sysfs_pci.parse_text),
+    ("sysfs-pci", parse_listing),
     ("smi-list", nvidia_smi_list.parse),
     ("amd-smi", amd_smi.parse),
     ("rocm-smi", rocm_smi.parse),
@@ -200,7 +207,7 @@ def test_a_card_says_only_what_its_text_says(text: str, rc: int | None) -> None:
         assert all(has(piece.strip()) for piece in (card.name or "").split(","))
         for value in (card.driver, card.uuid):
             assert value is None or value in plain
-        assert card != nvidia_smi.Card()
+        assert card != Gpu(NVIDIA)
 
 
 @quick
@@ -231,17 +238,42 @@ def test_no_card_of_another_vendor_out_of_words(
         parse(text, rc=rc)
 
 
-@quick
-@given(text=mutated("smi-error"), rc=st.sampled_from((None, 0, 2, 9, 255)))
-def test_no_healthy_card_out_of_an_error(text: str, rc: int | None) -> None:
-    try:
-        cards = nvidia_smi.parse_query(text, rc=rc)
-    except ParseError:
-        return
-    # Only where a piece of a row was put in; what such a row lacks makes it unhealthy.
-    for card in cards:
-        assert re.search(rf"\b{card.index}\s*,", without_marks(text)) if card.index is not None else card.health
-    assert [card for card in cards if card.health is None and card.memory_mib is not None] == []
+# What a row begins with, up to where its memory would stand.
+BEGUN = [
+    "0, ",
+    "1, NVIDIA A30",
+    "2, NVIDIA A30, ",
+    "0, NVIDIA A30, [N/A], ",
+    "1, NVIDIA A30, [Unknown Error], 8.0, ",
+    "0, [N/A], [N/A], ",
+]
+
+
+def test_no_healthy_card_out_of_an_error() -> None:
+    seen = 0
+
+    @quick
+    @given(
+        text=mutated("smi-error"),
+        begun=st.sampled_from(BEGUN),
+        at=st.integers(0, 200),
+        rc=st.sampled_from((None, 0, 2, 9, 255)),
+    )
+    def check(text: str, begun: str, at: int, rc: int | None) -> None:
+        nonlocal seen
+        # A row was cut by what went wrong.
+        text = f"{begun}{text[at % (len(text) + 1) :]}"
+        try:
+            cards = nvidia_smi.parse_query(text, rc=rc)
+        except ParseError:
+            return
+        seen += len(cards)
+        for card in cards:
+            assert re.search(rf"\b{card.index}\s*,", without_marks(text)) if card.index is not None else card.health
+        assert [card for card in cards if card.health is None and card.memory_mib is not None] == []
+
+    check()
+    assert seen > 50
 
 
 @quick
@@ -253,7 +285,6 @@ def test_cores_are_never_more_than_threads(text: str) -> None:
         return
     assert cpu.threads >= 1
     assert cpu.cores is None or 1 <= cpu.cores <= cpu.threads
-    assert cpu.sockets is None or 1 <= cpu.sockets <= cpu.threads
 
 
 @quick
@@ -265,7 +296,6 @@ def test_lscpu_cores_are_never_more_than_threads(text: str) -> None:
         return
     assert cpu.threads >= 1
     assert cpu.cores is None or 1 <= cpu.cores <= cpu.threads
-    assert cpu.sockets is None or cpu.sockets >= 1
 
 
 @quick
@@ -314,8 +344,6 @@ def test_a_gpu_is_a_display_of_a_known_vendor(entries: list[dict[str, t.Any]]) -
 
 # Many plain mutations, where the tests above draw few and shrink them.
 MUTATIONS = int(os.environ.get("KNASTER_MUTATIONS") or "20000")
-# A text that takes more than this, in seconds of the processor alone, hangs its parser.
-HANG_SECONDS = 30
 LONGEST = 1500
 ALPHABET = string.printable + "\0\ufeff\u2028é"
 
@@ -389,16 +417,27 @@ def without_marks(text: str) -> str:
     return re.sub("[\0\r\ufeff]", "", text)
 
 
-def check_vendor_card(card: VendorCard, text: str) -> None:
+def has_address(address: Address | None, text: str) -> bool:
+    """Tell whether a text has an address without its domain, whose zeros each tool writes in its own way."""
+    return address is None or told_by(text)(address.text.partition(":")[2])
+
+
+def check_gpu(gpu: Gpu, text: str) -> None:
     has = told_by(text)
-    assert has(str(card.index)), "an index that the text does not have"
-    assert has(card.driver)
-    assert has(card.device_id) or has((card.device_id or "").lstrip("0"))
-    assert has(card.gfx)
-    assert has(card.uuid)
-    assert has((card.pci_address or "").partition(":")[2])
-    assert has(card.name)
-    assert card.memory_mib is None or card.memory_mib in sizes(text)
+    assert gpu != Gpu(gpu.vendor_id)
+    assert has(gpu.driver)
+    assert has(gpu.uuid)
+    assert has(gpu.device_id) or has((gpu.device_id or "").lstrip("0"))
+    assert has_address(gpu.address, text)
+    # A name may have been put together again from pieces around a comma.
+    assert all(has(piece.strip()) for piece in (gpu.name or "").split(","))
+    assert gpu.memory_mib is None or gpu.memory_mib in sizes(text)
+    if gpu.vendor_id != NVIDIA:
+        assert has(str(gpu.index)), "an index that the text does not have"
+    for part in gpu.slices or ():
+        assert has(part.uuid)
+        assert has(part.name)
+        assert gpu.vendor_id != NVIDIA or str(part.memory_gb) in part.name
 
 
 def sizes(text: str) -> set[int]:
@@ -413,30 +452,8 @@ def sizes(text: str) -> set[int]:
     return {int(number * unit) for number in numbers for unit in (1, 1024, 1 << 20, 1 / 1024, 1 / (1 << 20))} - {0}
 
 
-def check_smi_card(card: nvidia_smi.Card, text: str) -> None:
-    has = told_by(text)
-    assert card != nvidia_smi.Card()
-    assert has(card.driver)
-    assert has(card.uuid)
-    assert has((card.pci_address or "").partition(":")[2])
-    # A name may have been put together again from pieces around a comma.
-    assert all(has(piece.strip()) for piece in (card.name or "").split(","))
-    assert card.memory_mib is None or card.memory_mib in sizes(text)
-
-
-def check_listed_card(card: nvidia_smi_list.ListedCard, text: str) -> None:
-    has = told_by(text)
-    assert has(card.name)
-    assert has(card.uuid)
-    assert re.search(rf"GPU 0*{card.index}:", without_marks(text))
-    for part in card.slices:
-        assert has(part.uuid)
-        assert has(part.name)
-        assert str(part.memory_gb) in part.name
-
-
 def check_device(device: sysfs_pci.Device, text: str) -> None:
-    assert told_by(text)(device.address.partition(":")[2])
+    assert has_address(device.address, text)
 
 
 def check_guest(guest: pve_guests.Guest, text: str) -> None:
@@ -444,8 +461,7 @@ def check_guest(guest: pve_guests.Guest, text: str) -> None:
     assert told_by(text)(guest.name) or told_by(unquote(text))(guest.name)
     assert str(guest.id) in without_marks(text)
     assert guest.ours <= ("inventory" in text or "%" in text)
-    for address in guest.addresses | guest.slots:
-        assert told_by(text)(address.partition(":")[2])
+    assert all(has_address(address, text) for address in guest.devices)
 
 
 def check_process(process: nvidia_smi_processes.Process, text: str) -> None:
@@ -474,9 +490,7 @@ def check_guests(guests: pve_guests.Guests, text: str) -> None:
 
 
 CHECKS: dict[type, t.Callable[[t.Any, str], None]] = {
-    VendorCard: check_vendor_card,
-    nvidia_smi.Card: check_smi_card,
-    nvidia_smi_list.ListedCard: check_listed_card,
+    Gpu: check_gpu,
     sysfs_pci.Device: check_device,
     pve_guests.Guests: check_guests,
     nvidia_smi_processes.Process: check_process,
@@ -490,7 +504,7 @@ def check_mutations(kind: str, parse: Parser, own: list[str]) -> None:
     read = 0
     for text in mutations(kind, parse.__qualname__, own):
         try:
-            with cpu_limit(HANG_SECONDS):
+            with cpu_limit():
                 found = parse(text)
         except ParseError:
             continue

@@ -23,13 +23,14 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
 
 import pve_sim
+from limits import hang_limit
 from pve_fleet import Fleet, PreflightError, api_of, provision
 
 ALL = os.environ.get("KNASTER_FAULTS") == "all"
@@ -195,18 +196,17 @@ def test_a_fault_at_any_call_and_a_clean_run_reach_the_same_state(peer, clean, c
         fleet = make_fleet()
         sim.reset(fleet.seed())
         sim.at, sim.fault = at, dict(kind)
-        begin = time.monotonic()
         message = None
         try:
             # A ticket can run out, a token cannot.
-            provision(client(peer, password=kind["kind"] == "auth"), fleet)
+            with hang_limit():
+                provision(client(peer, password=kind["kind"] == "auth"), fleet)
         except (PveError, PreflightError) as exc:
             message = str(exc)
         healed += message is None
         errors += message is not None
         assert message != "", where
         assert "11111111-2222" not in (message or ""), where
-        assert time.monotonic() - begin < 15, where
         sim.at = None
         if kind["kind"] != "task_slow":
             sim.settle()
@@ -385,7 +385,7 @@ def test_each_difference_is_named_with_its_remedy(peer) -> None:
     }
     assert all(one.remedy for one in found.values())
     assert found["gpu_held", "chat-1"].text.startswith(
-        "desktop (machine 5001), which is not ours, is configured with the GPU"
+        "desktop (VM 5001), which is not managed by knaster.inventory, is configured with the GPU"
     )
     changed = sorted(step.text.split()[0] for step, result in told.results if result["changed"])
     assert changed == ["chat-0", "gateway-1", "mapping"]

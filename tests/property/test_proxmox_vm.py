@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import compare, create_values, definition
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.compare import (
+    compare,
+    create_values,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import definition
 from ansible_collections.knaster.inventory.tests.peers import pve_cluster as peer
 from ansible_collections.knaster.inventory.tests.peers.pve_sim import Call, PveSim
 from hypothesis import HealthCheck, given, settings

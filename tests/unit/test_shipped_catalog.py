@@ -71,9 +71,9 @@ def shape_of(gpu_class, memory_gb, memory_mib, compute_cap, *, vendor="nvidia"):
 
 
 def test_every_warning_is_explained():
-    warned = {re.search(r"\(model ([^)]+)\)", str(warning)).group(1) for warning in READ.warnings}
+    warned = {re.search(r"\(model ([^)]+)\)", str(warning)).group(1) for warning in READ.problems}
     assert warned == set(EXPLAINED)
-    assert {warning.code for warning in READ.warnings} == {"licence"}
+    assert {warning.code for warning in READ.problems} == {"licence"}
 
 
 def test_there_is_a_choice():

@@ -32,7 +32,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._models.sources 
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import gguf, safetensors
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import index_names, without_copies
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import without_copies
 
 # The description of a large model, its index, or the beginning of a GGUF file with a large vocabulary.
 MAX_BYTES = 64 * 1024 * 1024
@@ -100,7 +100,7 @@ class _Reader:
         if form == "safetensors" and _INDEX in self._files:
             text = self._get(_INDEX).decode("utf-8", "replace")
             # The index names what is loaded, and most say how much that is.
-            names = without_copies(index_names(text)) or names
+            names = without_copies(_index_names(text)) or names
             total = _total_size(text)
             if total is not None:
                 return Found(weight_bytes=total, geometry=geometry, values={})
@@ -150,3 +150,12 @@ def _total_size(text: str) -> t.Optional[int]:
     if isinstance(total, float) and total.is_integer():
         total = int(total)
     return total if isinstance(total, int) and not isinstance(total, bool) and 0 < total < 1 << 63 else None
+
+
+def _index_names(text: str) -> t.Tuple[str, ...]:
+    """Return the weight files that the text of an index names, sorted; none where it is not an index."""
+    try:
+        weight_map = json.loads(text)["weight_map"]
+        return tuple(sorted({name for name in weight_map.values() if isinstance(name, str) and name}))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ()

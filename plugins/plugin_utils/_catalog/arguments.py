@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.capabilities import option_of
+
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import Entry
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         Model,
         Profile,
     )
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Keys
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Entry
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
 
 
 class Options(t.NamedTuple):
@@ -90,7 +92,7 @@ def stated_number(profile: Profile, names: Sequence[str], env: str | None = None
     args = profile.args
     for index, word in enumerate(args):
         _name, equals, value = word.partition("=")
-        option = _option(word)
+        option = option_of(word)
         if option not in names:
             continue
         at = index
@@ -133,25 +135,23 @@ def cache_tokens(model: Model, profile: Profile) -> int | None:
 
 def changes_memory(profile: Profile) -> bool:
     """Return whether the arguments change how much of a GPU the engine takes, or how much a token takes of it."""
-    return any(_option(word) in _MEMORY for word in profile.args)
+    return any(option_of(word) in _MEMORY for word in profile.args)
 
 
-def _option(word: str) -> str:
-    option = word.partition("=")[0]
-    return option.replace("_", "-") if option.startswith("--") else option
+def check_owned(entry: Entry, keys: Keys, engine: str, args: Sequence[str]) -> None:
+    """Report options that are not the catalog's to give."""
+    for index, option in enumerate(map(option_of, args)):
+        if option in OPTIONS.get(engine, Options()).owned:
+            message = f"{option} is given by the slot that the replica serves"
+            remedy = "leave it out: address and names come from the plan, the weights from source"
+            entry.error("contradiction", (*keys, index), message, remedy)
 
 
 def check_arguments(entry: Entry, keys: Keys, model: Model, profile: Profile) -> None:
-    """Report arguments that contradict what the catalog says, or that are not the catalog's to give."""
+    """Report arguments that contradict what the catalog says."""
     options = OPTIONS.get(profile.engine)
     if options is None or not (profile.args or profile.env):
         return
-    for index, word in enumerate(profile.args):
-        option = _option(word)
-        if option in options.owned:
-            message = f"{option} is given by the slot that the replica serves"
-            remedy = "leave it out: address and names come from the plan, the weights from source"
-            entry.error("contradiction", (*keys, "args", index), message, remedy)
     for key, names in (("tp", options.tp), ("pp", options.pp)):
         stated = stated_number(profile, names)
         wanted = getattr(profile, key)
@@ -175,6 +175,6 @@ def _check_context(entry: Entry, keys: Keys, model: Model, profile: Profile) -> 
 
 
 def _is_stretched(profile: Profile) -> bool:
-    return any(_option(word) in _STRETCHED for word in profile.args) or any(
+    return any(option_of(word) in _STRETCHED for word in profile.args) or any(
         name in profile.env for name in _STRETCHED_ENV
     )

@@ -155,8 +155,6 @@ BUILTIN_ENGINES: Mapping[str, Engine] = {
     )
 }
 
-SIMULATOR = "sim"
-
 
 def engine_table(engines: Iterable[Engine] = ()) -> dict[str, Engine]:
     """Return the shipped table with these engines added; one of the same name replaces the shipped one."""

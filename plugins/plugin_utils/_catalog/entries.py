@@ -24,6 +24,11 @@ if t.TYPE_CHECKING:
 ComputeCap = tuple[int, int]
 
 DEFAULT_PRIORITY = 100
+SIMULATOR = "sim"
+
+ALWAYS_ON = "always_on"
+ON_DEMAND = "on_demand"
+OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,7 @@ class Profile:
     min_memory_gb: float | None = None
     min_disk_gb: float | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    weight: int = 1
+    weight: float = 1
     priority: int = 0
     startup_timeout: int = 1200
 
@@ -72,6 +77,7 @@ class Model:
     source: str | None = None
     profiles: tuple[Profile, ...] = ()
     scaling: Scaling | None = None
+    engine_args: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fallbacks: tuple[str, ...] = ()
     routing_profile: str | None = None
     slo: Mapping[str, int] = field(default_factory=dict)  # milliseconds
@@ -84,6 +90,20 @@ class Model:
     placement_priority: int = DEFAULT_PRIORITY
     source_note: str | None = None
 
+    @property
+    def serving(self) -> str | None:
+        """How the model is served: always on, on demand, deliberately off; None where it is only listed."""
+        if self.scaling is None:
+            return None
+        if self.scaling.min > 0:
+            return ALWAYS_ON
+        return ON_DEMAND if self.scaling.max > 0 else OFF
+
+    @property
+    def simulated(self) -> bool:
+        """Whether nothing of this model is real: it has profiles, and each runs on the simulator."""
+        return bool(self.profiles) and all(profile.engine == SIMULATOR for profile in self.profiles)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
@@ -91,6 +111,7 @@ class Slot:
 
     name: str
     model: str | None = None
+    args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,3 +222,8 @@ class Catalog:
     roles: tuple[Role, ...] = ()
     gpus: tuple[GpuClass, ...] = ()
     engines: Mapping[str, Engine] = field(default_factory=dict)
+
+    def by_name(self) -> dict[str, Model]:
+        """Return who answers to each name and alias."""
+        aliases = {alias: model for model in self.models for alias in model.aliases}
+        return aliases | {model.name: model for model in self.models}

@@ -39,7 +39,7 @@ def _shipped() -> Mapping[str, GpuClass]:
     return found
 
 
-def gpu_table(gpus: Iterable[GpuClass]) -> dict[str, GpuClass]:
+def gpu_table(gpus: Iterable[GpuClass] = ()) -> dict[str, GpuClass]:
     """Return the shipped classes with these added; one of the same name replaces the shipped one."""
     return {**_shipped(), **{gpu.name: gpu for gpu in gpus}}
 

@@ -27,6 +27,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries
     Scaling,
     Slot,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import gpu_table
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.layers import difference
 
 if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ComputeCap
@@ -87,6 +89,19 @@ def plain_catalog(catalog: Catalog) -> dict[str, t.Any]:
     return {
         "models": [plain(model) for model in catalog.models],
         "roles": [plain(role) for role in catalog.roles],
-        "gpus": [plain(gpu) for gpu in catalog.gpus],
-        "engines": [plain(item) for name, item in catalog.engines.items() if BUILTIN_ENGINES.get(name) is not item],
+        "gpus": [_over(gpu_table().get(gpu.name), gpu) for gpu in catalog.gpus],
+        "engines": [
+            _over(BUILTIN_ENGINES.get(name), item)
+            for name, item in catalog.engines.items()
+            if BUILTIN_ENGINES.get(name) is not item
+        ],
     }
+
+
+def _over(shipped: GpuClass | Engine | None, value: GpuClass | Engine) -> dict[str, t.Any]:
+    """Return a value as what it changes of the shipped one of this name."""
+    if shipped is None:
+        return plain(value)
+    if getattr(shipped, "gaps", ()) != getattr(value, "gaps", ()):  # nobody can write these
+        return {**plain(value), "replace": True}
+    return difference(plain(shipped), plain(value))

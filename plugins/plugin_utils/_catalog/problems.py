@@ -10,9 +10,15 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import (
+    MAX_VIOLATIONS,
+    Keys,
+    format_path,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,14 +26,12 @@ if t.TYPE_CHECKING:
 ERROR = "error"
 WARNING = "warning"
 
-Keys = tuple[str | int, ...]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A place in a file; line and column count from 1."""
 
-    file: str
+    file: str | None = None
     line: int | None = None
     column: int | None = None
 
@@ -36,14 +40,13 @@ class Place:
 
 
 class Origin(t.Protocol):
-    """Where one entry of a list stands: its index in its own file, and the place of anything inside it."""
+    """Where one entry of a list stands: the place of anything inside it, by the files that it was written in."""
 
-    @property
-    def index(self) -> int | None:
-        """The index of the entry in the list of its file; None where it stands in no list."""
+    def locate(self, keys: Keys, *, key: bool = False) -> tuple[int | None, Place]:
+        """Return where the value (or its key) at these keys stands, or the nearest thing that exists.
 
-    def place(self, keys: Keys, *, key: bool = False) -> Place:
-        """Return the place of the value (or of its key) at these keys, or of the nearest thing that exists."""
+        :return: the index of the entry in the list of that file (None where it stands in no list), and the place
+        """
 
 
 Places = t.Mapping[str, "Sequence[Origin]"]
@@ -59,56 +62,88 @@ class Problem:
     message: str
     remedy: str
     entry: str | None = None
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
+    place: Place = field(default_factory=Place)
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
         path = f"{self.path} ({self.entry})" if self.entry and self.path else self.path or self.entry
         text = f"{self.message}; {self.remedy}" if self.remedy else self.message
-        return ": ".join(part for part in (place, path, text) if part)
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """Return the finding as plain data, with its text; what is unknown is left out."""
-        keys = ("severity", "code", "file", "line", "column", "path", "entry", "message", "remedy")
-        found = {key: getattr(self, key) for key in keys}
-        return {key: value for key, value in found.items() if value is not None} | {"text": str(self)}
+        return ": ".join(part for part in (str(self.place), path, text) if part)
 
 
-class CatalogError(Exception):
-    """A catalog that cannot be used, with every problem that was found."""
+class CatalogError(InputError):
+    """A catalog that cannot be used, with every problem that was found; ``errors`` has the texts of the errors."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        self.errors = tuple(problem for problem in self.problems if problem.severity == ERROR)
-        super().__init__(self.errors)
+        super().__init__([str(problem) for problem in self.problems if problem.severity == ERROR])
 
     def __str__(self) -> str:
-        return "\n".join([*(str(problem) for problem in self.errors), self.summary])
-
-    @property
-    def summary(self) -> str:
-        """One line with the count."""
-        return summary_line(self.problems)
-
-
-def summary_line(problems: Iterable[Problem]) -> str:
-    """Return one line that counts errors, warnings and files."""
-    found = tuple(problems)
-    errors = sum(problem.severity == ERROR for problem in found)
-    files = {problem.file for problem in found if problem.file and problem.severity == ERROR}
-    text = f"{errors} error{'' if errors == 1 else 's'}"
-    if files:
-        text += f" in {len(files)} file{'' if len(files) == 1 else 's'}"
-    if warnings := len(found) - errors:
-        text += f", {warnings} warning{'' if warnings == 1 else 's'}"
-    return f"The catalog has {text}."
+        files = {one.place.file for one in self.problems if one.place.file and one.severity == ERROR}
+        told = plural(len(self.errors), "error") + (f" in {plural(len(files), 'file')}" if files else "")
+        warnings = len(self.problems) - len(self.errors)
+        told += f", {plural(warnings, 'warning')}" if warnings else ""
+        return "\n".join([*self.errors, f"The catalog has {told}."])
 
 
-def format_path(section: str, index: int | None, keys: Keys = ()) -> str:
-    """Return a path as people read it: ``models[3].profiles[0].tp``."""
-    path = section if index is None else f"{section}[{index}]"
-    for key in keys:
-        path += f"[{key}]" if isinstance(key, int) else f".{shorten(key)}"
-    return path
+class TooManyError(Exception):
+    """More problems than anybody reads."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One entry while it is checked: it collects problems and remembers which keys cannot be relied on."""
+
+    section: str
+    index: int | None
+    label: str
+    origin: Origin | None = None
+    profiles: tuple[str | None, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+    failed: set[Keys] = field(default_factory=set)
+    left: list[int] = field(default_factory=lambda: [MAX_VIOLATIONS])
+
+    def error(self, code: str, keys: Keys, message: str, remedy: str, *, key: bool = False) -> None:
+        """Add an error at these keys."""
+        self.failed.add(keys)
+        self._add(ERROR, code, keys, message, remedy, key=key)
+
+    def warn(self, code: str, keys: Keys, message: str, remedy: str) -> None:
+        """Add a warning at these keys."""
+        self._add(WARNING, code, keys, message, remedy)
+
+    def good(self, *paths: Keys) -> bool:
+        """Return whether nothing at, below or above these keys was found wrong so far."""
+        return not self.failed or not any(
+            path[: len(failed)] == failed or failed[: len(path)] == path for path in paths for failed in self.failed
+        )
+
+    def where(self, keys: Keys = ()) -> str:
+        """Return how another message names this place."""
+        return str(self.origin.locate(keys)[1]) if self.origin else self._path(self.index, keys)
+
+    def _path(self, index: int | None, keys: Keys) -> str:
+        return format_path((self.section, *(() if index is None else (index,)), *keys))
+
+    def _profile(self, keys: Keys) -> str | None:
+        """Return the name of the profile that these keys lead into."""
+        section, number = (*keys, None, None)[:2]
+        known = section == "profiles" and isinstance(number, int) and number < len(self.profiles)
+        return self.profiles[t.cast("int", number)] if known else None
+
+    def _add(self, severity: str, code: str, keys: Keys, message: str, remedy: str, *, key: bool = False) -> None:
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            raise TooManyError
+        index, place = self.origin.locate(keys, key=key) if self.origin else (self.index, Place())
+        profile = self._profile(keys)
+        self.problems.append(
+            Problem(
+                severity=severity,
+                code=code,
+                path=self._path(index, keys),
+                message=message,
+                remedy=remedy,
+                entry=f"{self.label}, profile {profile}" if profile else self.label,
+                place=place,
+            )
+        )

@@ -24,14 +24,13 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.argumen
     changes_memory,
     check_arguments,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import SIMULATOR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import SIMULATOR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shown, suggest
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import Entry
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         ComputeCap,
         Engine,
@@ -40,59 +39,71 @@ if t.TYPE_CHECKING:
         Profile,
         Role,
     )
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Keys
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Entry
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
 
 CAPABILITIES = ("tools", "vision", "embeddings", "reasoning", "audio")
 
 # Words in the name of a licence that keep a model out of commercial use.
 _NOT_COMMERCIAL = ("-nc", "noncommercial", "non-commercial", "research", "mrl")
 
+# How many classes of GPUs are named as what may be meant.
+_MOST_MEANT = 4
+
 Named = t.Mapping[str, "tuple[Entry, Model]"]
 
 
 class Rules(t.NamedTuple):
-    """What the rules look things up in; ``complete`` says that no model is missing because its file cannot be read."""
+    """What the rules look things up in."""
 
     engines: Mapping[str, Engine]
     gpus: Mapping[str, GpuClass]
+    # Classes of GPUs that profiles of nodes tell, and the labels of nodes by name, None where a profile tells none.
     seen: frozenset[str]
-    labels: Mapping[str, Mapping[str, str]]
-    nodes: frozenset[str]
+    nodes: Mapping[str, Mapping[str, str] | None]
+    # Whether no model is missing because its file cannot be read.
     complete: bool
+    # Whether an engine that nobody knows may stand in a list that was not given.
     open_engines: bool
+    # What to say beside the remedy where a model is not known.
+    hint: str
+
+    @property
+    def cpu_engines(self) -> str:
+        """The engines that need no GPU, in a sentence."""
+        return ", ".join(name for name, engine in self.engines.items() if engine.cpu)
 
 
 def classes_of(nodes: Iterable[t.Any]) -> frozenset[str]:
     """Return the classes of the GPUs that these node profiles tell."""
-    found: set[str] = set()
+    lists = [node.get("gpus") for node in nodes if isinstance(node, dict)]
+    cards = [card for gpus in lists if isinstance(gpus, list) for card in gpus if isinstance(card, dict)]
+    return frozenset(name for card in cards if isinstance(name := card.get("gpu_class"), str))
+
+
+def labels_of(nodes: Iterable[t.Any]) -> dict[str, dict[str, str] | None]:
+    """Return the labels of nodes by name; None where a profile does not tell them."""
+    found: dict[str, dict[str, str] | None] = {}
     for node in nodes:
-        cards = node.get("gpus") if isinstance(node, dict) else None
-        for card in cards if isinstance(cards, list) else ():
-            if isinstance(card, dict) and isinstance(name := card.get("gpu_class"), str):
-                found.add(name)
-    return frozenset(found)
-
-
-def node_names(nodes: Iterable[t.Any]) -> frozenset[str]:
-    """Return the names of the nodes of these profiles."""
-    return frozenset(node["name"] for node in nodes if isinstance(node, dict) and isinstance(node.get("name"), str))
-
-
-def node_labels(nodes: Iterable[t.Any]) -> dict[str, dict[str, str]]:
-    """Return the labels by node of those profiles that tell them."""
-    found: dict[str, dict[str, str]] = {}
-    for node in nodes:
-        labels = (
-            node.get("labels", None if node.get("state") == "unreachable" else {}) if isinstance(node, dict) else None
-        )
-        if isinstance(labels, dict) and isinstance(node.get("name"), str):
-            found[node["name"]] = {str(key): str(value) for key, value in labels.items()}
+        if isinstance(node, dict) and isinstance(node.get("name"), str):
+            labels = node.get("labels", None if node.get("state") == "unreachable" else {})
+            told = {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else None
+            found[node["name"]] = told
     return found
 
 
 def format_cap(cap: ComputeCap) -> str:
     """Return a compute capability as people write it."""
     return f"{cap[0]}.{cap[1]}"
+
+
+def check_twice(kind: str, named: Iterable[tuple[Entry, GpuClass | Engine | Role]]) -> None:
+    """Report a second entry of one name."""
+    first: dict[str, Entry] = {}
+    for entry, value in named:
+        if value.name and (other := first.setdefault(value.name, entry)) is not entry:
+            message = f"a second {kind} is called {value.name}; the first is at {other.where(('name',))}"
+            entry.error("duplicate", ("name",), message, "remove one of the two, or give it another name")
 
 
 def check_models(models: Sequence[tuple[Entry, Model]], rules: Rules) -> Named:
@@ -106,12 +117,9 @@ def check_models(models: Sequence[tuple[Entry, Model]], rules: Rules) -> Named:
 
 def check_roles(roles: Sequence[tuple[Entry, Role]], names: Named, rules: Rules) -> list[Role]:
     """Check every role and return them with the models of their slots by name."""
-    first: dict[str, Entry] = {}
+    check_twice("role", roles)
     resolved: list[Role] = []
     for entry, role in roles:
-        if role.name and (other := first.setdefault(role.name, entry)) is not entry:
-            message = f"a second role is called {role.name}; the first is at {other.where(('name',))}"
-            entry.error("duplicate", ("name",), message, "remove one of the two, or give it another name")
         _check_needs(entry, role, rules)
         _check_pin(entry, role, rules)
         resolved.append(_resolve_slots(entry, role, names, rules))
@@ -131,6 +139,11 @@ def _check_model(entry: Entry, model: Model, rules: Rules) -> None:
         if engine := _engine(entry, ("engines", index), name, rules):
             served.append(engine)
             _check_kind(entry, ("engines", index), model.kind, engine)
+    for name in model.engine_args:
+        if name not in (*model.engines, SIMULATOR) and entry.good(("engines",)):
+            message = f"engine_args are for {name}, which is not among the engines of the model"
+            remedy = f"add it there, or use {' or '.join(model.engines)}"
+            entry.error("contradiction", ("engine_args", name), message, remedy)
     _check_context(entry, model)
     _check_scaling(entry, model)
     _check_notes(entry, model, [found for name in model.engines if (found := rules.engines.get(name))])
@@ -187,9 +200,9 @@ def _check_profile(entry: Entry, keys: Keys, model: Model, profile: Profile, *, 
         entry.error("contradiction", (*keys, "engine"), message, f"add it there, or use {' or '.join(model.engines)}")
     if profile.gpu_class is None:
         if not engine.cpu and entry.good((*keys, "gpu_class")):
-            able = ", ".join(name for name, other in rules.engines.items() if other.cpu)
             message = f"{engine.name} needs a GPU, but the profile names no gpu_class"
-            entry.error("incomplete", (*keys, "gpu_class"), message, f"name the gpu_class, or use one of {able}")
+            remedy = f"name the gpu_class, or use one of {rules.cpu_engines}"
+            entry.error("incomplete", (*keys, "gpu_class"), message, remedy)
     else:
         _check_split(entry, keys, model, profile, engine)
         _check_card(entry, keys, model, profile, engine=engine, rules=rules)
@@ -220,19 +233,14 @@ def _check_card(entry: Entry, keys: Keys, model: Model, profile: Profile, *, eng
     card = _card(entry, at, profile.gpu_class, rules)
     if card is None or not entry.good(at):
         return
-    if card.vendor not in engine.vendors:
-        message = f"{engine.name} does not run on GPUs of {card.vendor}, and {card.name} is one"
-        entry.error("cannot_run", at, message, f"it runs on {', '.join(engine.vendors)}")
-        return
     cap = card.compute_cap
-    if cap:
-        if model.min_cc and cap < model.min_cc and entry.good(("min_cc",)):
-            message = f"{card.name} has compute capability {format_cap(cap)}, below min_cc {format_cap(model.min_cc)}"
-            entry.error("cannot_run", at, message, "name a newer class of GPUs, or lower min_cc of the model")
-        elif not engine.runs_on(cap, model.quantization) and entry.good(("quantization",)):
-            kind = f" with {model.quantization} weights" if model.quantization else ""
-            message = f"{engine.name}{kind} does not run on {card.name} (compute capability {format_cap(cap)})"
-            entry.error("cannot_run", at, message, f"it needs {_window_text(engine, model.quantization)}")
+    if cap and model.min_cc and cap < model.min_cc and card.vendor in engine.vendors and entry.good(("min_cc",)):
+        message = f"{card.name} has compute capability {format_cap(cap)}, below min_cc {format_cap(model.min_cc)}"
+        entry.error("cannot_run", at, message, "name a newer class of GPUs, or lower min_cc of the model")
+    elif entry.good(("quantization",)):
+        _check_class(entry, at, engine, card, model.quantization)
+    if card.vendor not in engine.vendors:
+        return
     largest = max(card.memory_gb, default=None)
     share = -(-model.vram_gb // (profile.tp * profile.pp)) if model.vram_gb else None
     if share and largest and share > largest and entry.good(("vram_gb",), (*keys, "tp"), (*keys, "pp")):
@@ -242,16 +250,39 @@ def _check_card(entry: Entry, keys: Keys, model: Model, profile: Profile, *, eng
         _check_memory(entry, keys, model, profile, engine=engine, card=card)
 
 
+def _check_class(entry: Entry, keys: Keys, engine: Engine, card: GpuClass, quantization: str | None) -> None:
+    """Report a class of GPUs that the engine, or the engine with such weights, has nothing for."""
+    cap = card.compute_cap
+    if card.vendor not in engine.vendors:
+        message = f"{engine.name} does not run on GPUs of {card.vendor}, and {card.name} is one"
+        entry.error("cannot_run", keys, message, f"it runs on {', '.join(engine.vendors)}")
+    elif cap and not engine.runs_on(cap, quantization):
+        kind = f" with {quantization} weights" if quantization else ""
+        message = f"{engine.name}{kind} does not run on {card.name} (compute capability {format_cap(cap)})"
+        entry.error("cannot_run", keys, message, f"it needs {_window_text(engine, quantization)}")
+
+
 def _card(entry: Entry, keys: Keys, name: str | None, rules: Rules) -> GpuClass | None:
     """Return what is known of a class; a class of which nothing is known may be real, so that is a warning."""
     if name is None:
         return None
     card = rules.gpus.get(name)
     if card is None and name not in rules.seen:
-        meant = nearest(name, rules.gpus)
-        remedy = f"did you mean {meant}?" if meant else "describe it in gpus.yaml, or name one that the table has"
+        meant = _find_classes(name, rules)
+        remedy = (
+            f"did you mean {' or '.join(meant)}?" if meant else "describe it in gpus.yaml, or name one of the table"
+        )
         entry.warn("unknown_class", keys, f"nothing is known of GPUs of class {shown(name)}", remedy)
     return card
+
+
+def _find_classes(name: str, rules: Rules) -> list[str]:
+    """Return the classes that were probably meant: those that begin so or have all its words, of the fleet first."""
+    words = set(name.split("-"))
+    known = (*sorted(rules.seen), *(other for other in rules.gpus if other not in rules.seen))
+    begin = [other for other in known if other.startswith(name) or words <= set(other.split("-"))]
+    near = [nearest(name, rules.seen) or nearest(name, rules.gpus)]
+    return begin[:_MOST_MEANT] or [other for other in near if other]
 
 
 def _check_memory(entry: Entry, keys: Keys, model: Model, profile: Profile, *, engine: Engine, card: GpuClass) -> None:
@@ -332,15 +363,14 @@ def _check_notes(entry: Entry, model: Model, served: Sequence[Engine]) -> None:
     if model.lora and served and not any(engine.lora for engine in served):
         names = " or ".join(engine.name for engine in served)
         entry.warn("lora", ("lora",), f"lora is true, but {names} serves no adapters", "remove it, or add an engine")
-    if is_simulated(model):
+    weights = model.memory.weights_gib if model.memory else None
+    if model.vram_gb is None and weights is None and entry.good(()):
+        message = "nothing says how much memory it needs, so it counts as fitting every GPU"
+        entry.warn("no_size", (), message, "write vram_gb, or memory with weights_gib")
+    if model.simulated:
         entry.warn(
             "simulated", ("profiles",), "every profile is simulated: no answer will be real", "add a real profile"
         )
-
-
-def is_simulated(model: Model) -> bool:
-    """Return whether nothing of this model is real: it has profiles, and each runs on the simulator."""
-    return bool(model.profiles) and all(profile.engine == SIMULATOR for profile in model.profiles)
 
 
 # --- names
@@ -383,7 +413,7 @@ def _check_fallbacks(models: Sequence[tuple[Entry, Model]], names: Named, rules:
             if target is None:
                 if rules.complete:
                     message = f"fallback {shown(name)} of {model.name} is no model"
-                    entry.error("unknown_reference", keys, message, suggest(name, names))
+                    entry.error("unknown_reference", keys, message, suggest(name, names) + rules.hint)
             elif target[1].kind != model.kind and entry.good(("kind",)) and target[0].good(("kind",)):
                 message = f"a model of kind {model.kind} cannot fall back to {target[1].name}, of kind {target[1].kind}"
                 entry.error("contradiction", keys, message, "name a model of the same kind")
@@ -443,12 +473,11 @@ def _check_needs(entry: Entry, role: Role, rules: Rules) -> None:
                 entry.error("contradiction", ("needs", key), message, f"remove {key}, or gpu: false")
         if engine and not engine.cpu and entry.good(("needs", "gpu")):
             message = f"{engine.name} cannot run without a GPU"
-            able = ", ".join(name for name, other in rules.engines.items() if other.cpu)
-            entry.error("cannot_run", ("needs", "gpu"), message, f"one of {able}, or remove gpu: false")
+            entry.error("cannot_run", ("needs", "gpu"), message, f"one of {rules.cpu_engines}, or remove gpu: false")
     elif engine and not engine.cpu and role.cpu_fallback and entry.good(("cpu_fallback",)):
-        able = ", ".join(name for name, other in rules.engines.items() if other.cpu)
         message = f"{engine.name} cannot run without a GPU, so there is nothing to fall back to"
-        entry.error("cannot_run", ("cpu_fallback",), message, f"remove cpu_fallback, or use one of {able}")
+        remedy = f"remove cpu_fallback, or use one of {rules.cpu_engines}"
+        entry.error("cannot_run", ("cpu_fallback",), message, remedy)
     if needs.gpu_nodes and needs.gpu and not role.cpu_fallback and entry.good(("needs", "gpu_nodes")):
         message = "gpu_nodes admits nodes with GPUs for work on the CPU, but this role asks for a GPU"
         entry.error(
@@ -471,7 +500,7 @@ def _check_pin(entry: Entry, role: Role, rules: Rules) -> None:
     pin = role.needs.node
     if pin and rules.nodes and pin not in rules.nodes and entry.good(("needs", "node")):
         entry.warn("unknown_node", ("needs", "node"), f"no node is called {shown(pin)}", suggest(pin, rules.nodes))
-    labels = rules.labels.get(pin) if pin else None
+    labels = rules.nodes.get(pin) if pin else None
     if labels is None or not entry.good(("needs",)):
         return
     for label, wanted in role.needs.node_selector.items():
@@ -485,9 +514,8 @@ def _check_pin(entry: Entry, role: Role, rules: Rules) -> None:
 
 def _check_needs_engine(entry: Entry, role: Role, engine: Engine, rules: Rules) -> None:
     needs = role.needs
-    if needs.kind and needs.kind not in engine.kinds:
-        message = f"{engine.name} does not serve models of kind {needs.kind}"
-        entry.error("cannot_run", ("needs", "kind"), message, f"it serves {', '.join(engine.kinds)}")
+    if needs.kind:
+        _check_kind(entry, ("needs", "kind"), needs.kind, engine)
     if needs.vendor and needs.vendor not in engine.vendors:
         message = f"{engine.name} does not run on GPUs of {needs.vendor}"
         entry.error("cannot_run", ("needs", "vendor"), message, f"it runs on {', '.join(engine.vendors)}")
@@ -508,13 +536,7 @@ def _check_needs_engine(entry: Entry, role: Role, engine: Engine, rules: Rules) 
         message = f"{card.name} is a GPU of {card.vendor}, but vendor is {needs.vendor}"
         entry.error("contradiction", at, message, "remove one of the two")
     elif card.vendor not in engine.vendors or (cap and not engine.runs_on(cap)):
-        message = f"{engine.name} does not run on {card.name}"
-        entry.error(
-            "cannot_run",
-            at,
-            message,
-            f"it runs on {', '.join(engine.vendors)} GPUs, {_window_text(engine, None) or 'of any age'}",
-        )
+        _check_class(entry, at, engine, card, None)
     elif cap and ((needs.min_cc and cap < needs.min_cc) or (needs.max_cc and cap > needs.max_cc)):
         message = f"{card.name} has compute capability {format_cap(cap)}, outside min_cc and max_cc"
         entry.error("contradiction", at, message, "name another class, or change min_cc or max_cc")
@@ -532,7 +554,7 @@ def _resolve_slots(entry: Entry, role: Role, names: Named, rules: Rules) -> Role
         keys: Keys = ("slots", index, "model")
         if slot.model and found is None and rules.complete:
             message = f"the model {shown(slot.model)} of slot {slot.name} does not exist"
-            entry.error("unknown_reference", keys, message, suggest(slot.model, names))
+            entry.error("unknown_reference", keys, message, suggest(slot.model, names) + rules.hint)
         if found:
             _check_slot(entry, keys, role, found, rules)
         slots.append(replace(slot, model=found[1].name) if found else slot)

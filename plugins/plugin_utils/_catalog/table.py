@@ -10,12 +10,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import format_cap
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import serving
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.could_run import find_places
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 
 if t.TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         Catalog,
@@ -29,14 +27,25 @@ SHOWN_NODES = 3
 _SERVING = {"always_on": "always on", "on_demand": "on demand", "off": "off", None: "listed"}
 
 
-def format_catalog(catalog: Catalog, nodes: Sequence[t.Any] = ()) -> str:
-    """Return models, profiles and roles as tables; with profiles of nodes, also where each could run."""
-    where = find_places(catalog, nodes) if nodes else None
+class Places(t.Protocol):
+    """Names of nodes: by model those with a GPU that it fits, by model and profile those that could run it."""
+
+    @property
+    def models(self) -> Mapping[str, Sequence[str]]:
+        """Nodes by model."""
+
+    @property
+    def profiles(self) -> Mapping[tuple[str, str], Sequence[str]]:
+        """Nodes by model and profile."""
+
+
+def format_catalog(catalog: Catalog, where: Places | None = None) -> str:
+    """Return models, profiles and roles as tables; with places, also where each could run."""
     blocks: list[list[str]] = []
     if catalog.models:
         header = ["model", "kind", "GB", "min cc", "engines", "context", "serving", "min", "max"]
         rows = [_model_row(model) for model in catalog.models]
-        if where:
+        if where is not None:
             header.append("fits a GPU of")
             rows = [[*row, _some(where.models[row[0]])] for row in rows]
         blocks.append(["Models", *format_columns(header, rows)])
@@ -44,7 +53,7 @@ def format_catalog(catalog: Catalog, nodes: Sequence[t.Any] = ()) -> str:
     if pairs:
         header = ["model", "profile", "engine", "class", "tp", "pp", "nodes", "priority (higher first)"]
         rows = [_profile_row(model, profile) for model, profile in pairs]
-        if where:
+        if where is not None:
             header.append("could run on")
             rows = [[*row, _some(where.profiles[row[0], row[1]])] for row in rows]
         blocks.append(["Profiles", *format_columns(header, rows)])
@@ -63,7 +72,7 @@ def _model_row(model: Model) -> list[t.Any]:
         format_cap(model.min_cc) if model.min_cc else None,
         ", ".join(model.engines),
         model.context_length or model.context,
-        _SERVING[serving(model)],
+        _SERVING[model.serving],
         scaling.min if scaling else None,
         scaling.max if scaling else None,
     ]

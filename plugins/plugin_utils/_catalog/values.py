@@ -5,292 +5,247 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Readers of single values: each returns the normalised value or raises what is wrong with it.
+"""Values of a catalog from what people write, after the schema was checked: units, durations, sizes, spellings.
 
-A 0 that stands for "unknown" or "unconstrained" becomes None, which is the same as absent.
+A 0 that stands for "unknown" or "unconstrained" becomes None, which is the same as absent. What a reader raises is told
+in place of the schema's own words, so that each says what is wrong with just this value.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import typing as t
+from fractions import Fraction
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shown
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import SPELLINGS
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.secrets import has_secret_option
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown
 
 if t.TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ComputeCap
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Keys
-
-Reader = t.Callable[[t.Any], t.Any]
-
-MAX_TEXT = 4096
-MAX_ITEMS = 1000
-
-MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*", re.ASCII)
-SIMPLE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
-SLUG = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?", re.ASCII)
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}", re.ASCII)
-URL_PATH = re.compile(r"/[\x21-\x7e]*", re.ASCII)
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
 
 _CAP = re.compile(r"(\d{1,2})(?:\.(\d{1,2}))?", re.ASCII)
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?", re.ASCII)
-_HUB_ID = re.compile(
-    r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@[\w./-]+|/[\w./-]+\.gguf|:[\w.-]+)?", re.ASCII | re.IGNORECASE
-)
+_NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
+_DURATION = re.compile("".join(f"(?:{_NUMBER}{unit})?" for unit in ("d", "h", "m", "s", "ms")), re.ASCII)
+_UNITS = (86_400_000, 3_600_000, 60_000, 1000, 1)
+_MOST = 366 * 86_400_000
+# A thousand seconds until the first token, or thirty years until an engine is up, are meant in nanoseconds.
+_NANOSECONDS = 1_000_000
+_TWO_WORDS = re.compile(r"(--?[\w-]+)\s+(.*)", re.ASCII | re.DOTALL)
+_NOT_IN_CLASS = re.compile(r"[^a-z0-9._]+")
 
 
-class WrongValueError(Exception):
-    """What is wrong with a value: one finding (keys below it, message, remedy) for each mistake in it."""
+class WrongValueError(ValueError):
+    """What is wrong with a value, and what would be right."""
 
-    def __init__(self, message: str = "", remedy: str = "", *, findings: Sequence[tuple[Keys, str, str]] = ()) -> None:
-        self.findings = tuple(findings) or (((), message, remedy),)
-        super().__init__(message)
-
-
-def read_flag(value: t.Any) -> bool:
-    """Read true or false."""
-    if isinstance(value, bool):
-        return value
-    raise WrongValueError(f"expected true or false, found {shown(value)}", "write true or false without quotes")
-
-
-def whole(low: int, high: int, *, zero_is_unknown: bool = False) -> Callable[[t.Any], int | None]:
-    """Make a reader of whole numbers within these limits."""
-
-    def read(value: t.Any) -> int | None:
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
-            remedy = (
-                "write it without quotes" if isinstance(value, str) and value.isdecimal() else f"such as {low or 1}"
-            )
-            raise WrongValueError(f"expected a whole number, found {shown(value)}", remedy)
-        if value == 0 and zero_is_unknown:
-            return None
-        if not low <= value <= high:
-            raise WrongValueError(f"{shown(value)} is out of range", f"it must be from {low} to {high}")
-        return value
-
-    return read
-
-
-def read_scale_min(value: t.Any) -> int:
-    """Read the least number of replicas; a negative one is 0."""
-    return max(0, t.cast("int", _SCALE(value)))
-
-
-def number(high: float, unit: str) -> Callable[[t.Any], float | None]:
-    """Make a reader of positive sizes; whole numbers stay whole, so that 24 and 24.0 are one value; 0 is unknown."""
-
-    def read(value: t.Any) -> float | None:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            remedy = f"write a number of {unit} without quotes and without a unit, such as 24"
-            raise WrongValueError(f"expected a number, found {shown(value)}", remedy)
-        if value == 0:
-            return None
-        if not math.isfinite(value) or not 0 < value <= high:
-            raise WrongValueError(f"{shown(value)} is out of range", f"{unit} above 0, at most {high:g}")
-        return int(value) if float(value).is_integer() else float(value)
-
-    return read
-
-
-def text(
-    pattern: re.Pattern[str] | None = None, what: str = "text", *, limit: int = MAX_TEXT
-) -> Callable[[t.Any], str]:
-    """Make a reader of one line of text that matches the whole pattern."""
-
-    def read(value: t.Any) -> str:
-        if not isinstance(value, str):
-            raise WrongValueError(
-                f"expected {what}, found {shown(value)}", f'write it in quotes, such as "{_plain(value)}"'
-            )
-        if not value.strip():
-            raise WrongValueError(f"expected {what}, found nothing", "fill it in or leave the key out")
-        if len(value) > limit:
-            raise WrongValueError(f"{len(value)} characters are too long", f"at most {limit}")
-        if pattern is not None and not pattern.fullmatch(value):
-            raise WrongValueError(
-                f"{shown(value)} is not {what}", _NAME_RULES.get(pattern, f"it must match {pattern.pattern}")
-            )
-        return value
-
-    return read
-
-
-def read_description(value: t.Any) -> str:
-    """Read text of any number of lines, without the white space around it."""
-    return text(None, "text")(value).strip()
-
-
-def choice(known: Sequence[str]) -> Callable[[t.Any], str]:
-    """Make a reader of one of the known words."""
-
-    def read(value: t.Any) -> str:
-        if isinstance(value, str) and value in known:
-            return value
-        meant = nearest(value, known) if isinstance(value, str) else None
-        remedy = f"did you mean {meant}?" if meant else f"one of {', '.join(known)}"
-        raise WrongValueError(f"{shown(value)} is not known here", remedy)
-
-    return read
-
-
-def texts(
-    item: Callable[[t.Any], str], *, what: str = "text", unique: bool = True
-) -> Callable[[t.Any], tuple[str, ...]]:
-    """Make a reader of a list whose items the given reader reads."""
-
-    def read(value: t.Any) -> tuple[str, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise WrongValueError(f"expected a list of {what}, found {shown(value)}", f"write [{_plain(value)}]")
-        if len(value) > MAX_ITEMS:
-            raise WrongValueError(f"{len(value)} items are too many", f"at most {MAX_ITEMS}")
-        found: list[str] = []
-        findings: list[tuple[Keys, str, str]] = []
-        for index, raw in enumerate(value):
-            try:
-                read_item = item(raw)
-            except WrongValueError as exc:
-                findings += [((index, *keys), message, remedy) for keys, message, remedy in exc.findings]
-                continue
-            if unique and read_item in found:
-                findings.append(((index,), f"{shown(read_item)} is there twice", "remove one of the two"))
-            else:
-                found.append(read_item)
-        if findings:
-            raise WrongValueError(findings=findings)
-        return tuple(found)
-
-    return read
-
-
-def read_argument(value: t.Any) -> str:
-    """Read one word of a command line; numbers become text."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise WrongValueError(f"expected one word of a command line, found {shown(value)}", "write it in quotes")
-    word = str(value)
-    if "\n" in word or "\0" in word or len(word) > MAX_TEXT:
-        raise WrongValueError(
-            f"{shown(word)} cannot stand on a command line", "one short line without control characters"
-        )
-    if word.startswith("-") and re.match(r"--?[\w-]+\s", word):
-        option, rest = word.split(None, 1)
-        remedy = f'an item for each word: ["{option}", "{rest}"]'
-        raise WrongValueError(f"{shown(word)} is two words in one item; the engine would read them as one", remedy)
-    return word
-
-
-def pairs(name: re.Pattern[str] | None, what: str) -> Callable[[t.Any], dict[str, str]]:
-    """Make a reader of a map from names to text; numbers become text, truth values are refused."""
-
-    def read(value: t.Any) -> dict[str, str]:
-        if not isinstance(value, dict):
-            raise WrongValueError(f"expected a map of {what}, found {shown(value)}", "write {name: value}")
-        found: dict[str, str] = {}
-        findings: list[tuple[Keys, str, str]] = []
-        for raw_key, raw in value.items():
-            key = str(raw_key)
-            if not key or len(key) > 256 or (name is not None and not name.fullmatch(key)):
-                findings.append(((key,), f"{shown(key)} is not a name for {what}", "letters, digits and underscores"))
-            elif isinstance(raw, bool):
-                remedy = f'write it in quotes, "{shown(raw)}"'
-                findings.append(((key,), f"{shown(raw)} without quotes is a truth value, not text", remedy))
-            elif not isinstance(raw, (str, int, float)) or "\0" in str(raw) or len(str(raw)) > MAX_TEXT:
-                findings.append(((key,), f"expected text, found {shown(raw)}", "write one short text"))
-            else:
-                found[key] = str(raw)
-        if findings:
-            raise WrongValueError(findings=findings)
-        return found
-
-    return read
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(f"{message}; {remedy}")
+        self.message, self.remedy = message, remedy
 
 
 def read_compute_cap(value: t.Any) -> ComputeCap | None:
-    """Read a compute capability such as 8.9 as (8, 9); 0 is unknown."""
+    """Return a compute capability such as 8.9 as (8, 9); 0 is unknown.
+
+    :raises WrongValueError: when it is none
+    """
     raw = "" if isinstance(value, bool) or not isinstance(value, (int, float, str)) else str(value)
     match = _CAP.fullmatch(raw)
+    wrong = f"{shown(value)} is not a valid compute capability"
     if not match:
-        raise WrongValueError(f"{shown(value)} is not a compute capability", "write major.minor, such as 8.9")
+        raise WrongValueError(wrong, "write major.minor, such as 8.9")
     cap = (int(match[1]), int(match[2] or 0))
-    if cap == (0, 0):
-        return None
     if cap[0] >= 20:
-        remedy = f"did you mean {raw[0]}.{raw[1]}?" if len(raw) == 2 else "write major.minor, such as 8.9"
-        raise WrongValueError(f"{shown(value)} is not a compute capability", remedy)
+        raise WrongValueError(
+            wrong, f"did you mean {raw[0]}.{raw[1]}?" if len(raw) == 2 else "write major.minor, such as 8.9"
+        )
     if isinstance(value, float) and cap[1] > 9:
-        raise WrongValueError(f"{shown(value)} is not a compute capability", 'write it in quotes, such as "8.9"')
-    return cap
+        raise WrongValueError(wrong, 'write it in quotes, such as "8.9"')
+    return None if cap == (0, 0) else cap
 
 
-def duration(*, milliseconds: bool = False, high: int = 366 * 86400) -> Callable[[t.Any], int | None]:
-    """Make a reader of durations as people write them (20m, 90s, 1h30m), to whole seconds or to milliseconds."""
-    unit = "milliseconds" if milliseconds else "seconds"
-    sample = "500ms" if milliseconds else "20m, 90s or 1h30m"
-    limit = high * 1000 if milliseconds else high
+def read_seconds(value: t.Any) -> int | None:
+    """Return a duration such as 20m, a number of seconds, or Go's number of nanoseconds, in whole seconds; 0 is unknown.
 
-    def read(value: t.Any) -> int | None:
-        if isinstance(value, str) and value:
-            match = _DURATION.fullmatch(value.strip().lower().replace(" ", ""))
-            if not match or not match[0]:
-                raise WrongValueError(f"{shown(value)} is not a duration", f"write it such as {sample}")
-            days, hours, minutes, seconds, millis = (int(part or 0) for part in match.groups())
-            total = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + millis
-            if total % 1000 and not milliseconds:
-                raise WrongValueError(f"{shown(value)} is not a whole number of seconds", f"write it such as {sample}")
-            value = total if milliseconds else total // 1000
-        elif isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise WrongValueError(f"{shown(value)} is not a duration", f"write it such as {sample}")
-        if not 0 <= value <= limit:
-            raise WrongValueError(f"{shown(value)} {unit} are out of range", f"from 0 to {high // 86400} days")
-        return value or None
+    :raises WrongValueError: when it is none
+    """
+    return _read_duration(value, "seconds", 1000, "20m, 90s or 1h30m") or None
 
-    return read
+
+def read_milliseconds(value: t.Any) -> int | None:
+    """Return a duration such as 500ms, a number of milliseconds, or Go's of nanoseconds, in whole milliseconds; 0 is unknown.
+
+    :raises WrongValueError: when it is none
+    """
+    return _read_duration(value, "milliseconds", 1, "500ms") or None
+
+
+def _read_duration(value: t.Any, unit: str, size: int, sample: str) -> int:
+    """Return a duration as a whole number of its unit, which has ``size`` milliseconds."""
+    wrong = WrongValueError(f"{shown(value)} is not a valid duration", f"write it such as {sample}")
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value.strip().lower().replace(" ", ""))
+        if not match or not match[0]:
+            raise wrong
+        parts = zip(match.groups(), _UNITS, strict=True)
+        milliseconds = sum(Fraction(part or 0) * factor for part, factor in parts)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value):
+        nanoseconds = value >= _NANOSECONDS * size
+        milliseconds = Fraction(int(value), 1_000_000) if nanoseconds else Fraction(int(value) * size)
+    else:
+        raise wrong
+    if not 0 <= milliseconds <= _MOST:
+        raise WrongValueError(f"{shown(value)} {unit} are out of range", "from 0 to 366 days")
+    if milliseconds % size:
+        raise WrongValueError(f"{shown(value)} is not a whole number of {unit}", f"write it such as {sample}")
+    return int(milliseconds / size)
 
 
 def read_source(value: t.Any) -> str:
-    """Read where weights come from: an absolute path or a hub id."""
-    source = text(None, "a path or a hub id", limit=512)(value)
-    if source.startswith("/"):
-        if ".." in source.split("/") or not source.isprintable():
-            raise WrongValueError(f"{shown(source)} is not a plain absolute path", "write the path without ..")
+    """Return where weights come from: an absolute path without its last slash, or a hub id.
+
+    :raises WrongValueError: when it is neither
+    """
+    source = str(value)
+    if source.startswith("/") and ".." not in source.split("/") and source.isprintable():
         return source.rstrip("/") or "/"
+    if source.startswith("/"):
+        raise WrongValueError(f"{shown(source)} is not a valid absolute path", "write the path without ..")
     if source.startswith(("~", ".")):
         raise WrongValueError(
             f"{shown(source)} depends on who looks", "write an absolute path or a hub id such as org/name"
         )
     if "://" in source:
         meant = "/".join(source.split("://", 1)[1].split("/")[1:3])
-        remedy = f"write the id alone, such as {meant or 'org/name'}"
-        raise WrongValueError(f"{shown(source)} is an address, not a hub id", remedy)
-    if not _HUB_ID.fullmatch(source) or ".." in source:
-        raise WrongValueError(f"{shown(source)} is neither a path nor a hub id", "write /path/to/weights or org/name")
+        raise WrongValueError(
+            f"{shown(source)} is an address, not a hub id", f"write the id alone, such as {meant or 'org/name'}"
+        )
     return source
 
 
-def _plain(value: t.Any) -> str:
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else str(value)[:40]
-        if isinstance(value, (str, int, float))
-        else "..."
-    )
+def read_argument(value: t.Any) -> str:
+    """Return one word of a command line; numbers become text.
+
+    :raises WrongValueError: when it is an option and its value in one
+    """
+    if isinstance(value, str) and (match := _TWO_WORDS.fullmatch(value)):
+        option, rest = (match[1], "...") if has_secret_option(value) else match.groups()
+        message = f'"{option} {shorten(rest)}" is two words in one item; the engine would read them as one'
+        raise WrongValueError(message, f'an item for each word: ["{option}", "{shorten(rest)}"]')
+    return str(value)
 
 
-_SCALE = whole(-1_000_000, 100_000)
+def read_gpu_class(value: t.Any) -> str:
+    """Return the name of a class of GPUs.
 
-_NAME_RULES = {
-    MODEL_NAME: "letters, digits and . _ : @ + - with a letter or digit first, parts joined by /",
-    SIMPLE_NAME: "letters, digits and . _ - with a letter or digit at both ends",
-    SLUG: "lower case letters, digits and . _ - with a letter or digit at both ends",
-    PCI_ID: 'vendor and device in hexadecimal, such as "10de:27b2"',
-    URL_PATH: "a path that begins with /, such as /health",
+    :raises WrongValueError: when it is written as on the box
+    """
+    meant = _NOT_IN_CLASS.sub("-", str(value).lower()).strip("-._")
+    if isinstance(value, str) and meant and meant != value:
+        raise WrongValueError(f"{shown(value)} is not a valid GPU class", f"did you mean {meant}?")
+    return str(value)
+
+
+def read_engine(value: t.Any) -> str:
+    """Return the name under which an engine is known."""
+    return SPELLINGS.get(value, value)
+
+
+def _read_engines(value: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(read_engine, value)))
+
+
+def _read_args(value: Sequence[t.Any]) -> tuple[str, ...]:
+    return tuple(map(read_argument, value))
+
+
+def _read_engine_args(value: Mapping[str, t.Any]) -> dict[str, tuple[str, ...]]:
+    return {read_engine(engine): _read_args(words) for engine, words in value.items() if words is not None}
+
+
+def _read_texts(value: Mapping[t.Any, t.Any]) -> dict[str, str]:
+    return {str(key): str(item) for key, item in value.items() if item is not None}
+
+
+def _read_capabilities(value: t.Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else tuple(key for key, is_so in value.items() if is_so)
+
+
+def _read_sizes(value: t.Any) -> tuple[float, ...]:
+    return tuple(sorted({_narrow(size) for size in (value if isinstance(value, list) else [value]) if size}))
+
+
+_READERS: Mapping[str, Callable[[t.Any], t.Any]] = {
+    "min_cc": read_compute_cap,
+    "max_cc": read_compute_cap,
+    "compute_cap": read_compute_cap,
+    "startup_timeout": read_seconds,
+    "idle_timeout": read_seconds,
+    "ttft_p99": read_milliseconds,
+    "tpot_p99": read_milliseconds,
+    "source": read_source,
+    "gpu_class": read_gpu_class,
+    "engine": read_engine,
+    "engines": _read_engines,
+    "args": _read_args,
+    "engine_args": _read_engine_args,
+    "env": _read_texts,
+    "node_selector": _read_texts,
+    "cloud_init": _read_texts,
+    "capabilities": _read_capabilities,
+    "description": str.strip,
+    "source_note": str.strip,
+    "memory_gb": _read_sizes,
 }
+# Where 0 is a number like any other.
+_COUNTS = frozenset(("weight", "priority", "placement_priority", "count", "min", "max"))
+# Maps whose keys are the user's own words.
+_FREE = ("env", "node_selector", "cloud_init")
+
+# The name of an environment variable.
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _narrow(value: t.Any) -> t.Any:
+    """Return 24.0 as 24, so that both are one value."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _read_plain(key: str, value: t.Any) -> t.Any:
+    """Return the value of a key that has no reader of its own."""
+    if isinstance(value, list):
+        return tuple(value)
+    return None if value == 0 and value is not False and key not in _COUNTS else _narrow(value)
+
+
+def read_values(raw: Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, WrongValueError]]:
+    """Return the values of a map that its schema admits, without what is unknown, and what is wrong by key."""
+    values: dict[str, t.Any] = {}
+    wrong: dict[str, WrongValueError] = {}
+    for key, value in raw.items():
+        if value is None or key == "replace":  # which layers it is made of is no part of an entry
+            continue
+        try:
+            read = reader(value) if (reader := _READERS.get(key)) else _read_plain(key, value)
+        except WrongValueError as exc:
+            wrong[key] = exc
+            continue
+        if read is not None:
+            values[key] = read
+    return values, wrong
+
+
+def explain(keys: Keys, value: t.Any) -> WrongValueError | None:
+    """Return what is wrong with a value that its schema refuses, where more can be said than the schema does."""
+    above, name = ("", "", *keys)[-2:]
+    reader = read_argument if "args" in keys[-2:-1] or "engine_args" in keys[-3:-2] else _READERS.get(str(name))
+    try:
+        if reader and above not in _FREE:
+            reader(value)
+    except WrongValueError as exc:
+        return exc
+    except (TypeError, ValueError, AttributeError, ArithmeticError):
+        return None
+    return None

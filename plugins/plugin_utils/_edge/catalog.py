@@ -11,33 +11,76 @@ import os
 import typing as t
 from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import (
+    SECTIONS,
+    examine_catalog,
+    find_unknown_lists,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import SHIPPED
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten, shown
 
-# The catalog that comes with the collection.
-_SHIPPED = Path(os.path.realpath(__file__)).parents[3] / "catalog"
+if t.TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What the catalog that comes with the collection is called in a list of directories.
+_SHIPPED_WORD = "shipped"
 
 
 def catalog_directories(value: t.Any) -> list[str]:
     """Return the directories of the catalog that is meant: those that were named, as absolute paths.
 
-    Without any it is ``catalog`` in the directory that Ansible was called in, else the one that comes with the
-    collection. Everything that takes a catalog asks here, so that all of them mean the same one.
+    Without any it is the one that comes with the collection, under ``catalog`` in the directory that Ansible was called
+    in. Everything that takes a catalog asks here, so that all of them mean the same one.
     """
     named = as_directories(value)
-    if named:
-        return named
-    own = Path.cwd() / "catalog"
-    return [str(own if own.is_dir() else _SHIPPED)]
+    own = str(Path.cwd() / "catalog")
+    return named or [SHIPPED, *([own] if os.path.isdir(own) and os.path.realpath(own) != SHIPPED else [])]
 
 
 def as_directories(value: t.Any) -> list[str]:
-    """Return absolute paths for one directory or a list of them, seen from the user's current directory."""
+    """Return absolute paths for one directory or a list of them, seen from the user's current directory.
+
+    The word C(shipped) is the catalog that comes with the collection.
+
+    :raises InputError: when a value is not a path
+    """
     found: list[str] = []
     for item in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(item, (list, tuple)):
             found += as_directories(item)
+        elif item == _SHIPPED_WORD:
+            found.append(SHIPPED)
         elif isinstance(item, (str, os.PathLike)) and str(item):
             found.append(os.path.abspath(os.path.expanduser(str(item))))
         else:
-            raise TypeError(f"expected the path of a directory, found {shorten(repr(item))}")
+            raise InputError([f"expected the path of a directory, found {shorten(repr(item))}"])
+    return found
+
+
+def catalog_of(lists: t.Any, errors: list[str]) -> Catalog:
+    """Return the catalog that the lookup C(catalog) gave, or that was written in its form; nothing is an empty one.
+
+    :param errors: what is wrong is added here
+    """
+    if not lists:
+        return Catalog()
+    if not isinstance(lists, dict):
+        errors.append(f"catalog: must be a map of lists ({', '.join(SECTIONS)}), found {shown(lists)}")
+        return Catalog()
+    errors += map(str, find_unknown_lists(lists))
+    return catalog_of_lists(lists, errors)
+
+
+def catalog_of_lists(lists: Mapping[str, t.Any], errors: list[str]) -> Catalog:
+    """Return the catalog of the lists C(models), C(roles), C(gpus) and C(engines); any of them may be absent.
+
+    Without a list of engines, an engine that is not built in is no error.
+
+    :param errors: what is wrong is added here
+    """
+    found, problems = examine_catalog(lists, open_engines=lists.get("engines") is None)
+    errors += [str(problem) for problem in problems if problem.severity == ERROR]
     return found

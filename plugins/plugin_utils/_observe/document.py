@@ -13,9 +13,6 @@ import json
 import typing as t
 from collections import Counter
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import Names
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
     FAILED,
     READY,
@@ -23,13 +20,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replica
     DriftFinder,
     state_of,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import duration, plural
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 
@@ -67,16 +62,16 @@ def questions(slots: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
 
 def with_catalog(replicas: Sequence[Mapping[str, t.Any]], catalog: Catalog) -> list[dict[str, t.Any]]:
     """Return what was observed with what the catalog says of it: drift, simulated, and the model's own name."""
-    finder, names = DriftFinder(catalog), Names(catalog)
+    finder, models = DriftFinder(catalog), catalog.by_name()
     found = []
     for replica in replicas:
         one = dict(replica)
         served = one.get("served_model")
         if one.get("model") is None and served is not None:
-            model = names.resolve(served)
+            model = models.get(served)
             one["model"] = one["served_model"] = served if model is None else model.name
-        model = names.resolve(one["model"]) if one.get("model") is not None else None
-        one["simulated"] = bool(one.get("simulated")) or (model is not None and is_simulated(model))
+        model = models.get(one["model"]) if one.get("model") is not None else None
+        one["simulated"] = bool(one.get("simulated")) or (model is not None and model.simulated)
         drift = finder.find(one)
         shards = one.pop("shards", [])
         one["drift"] = None if drift is None else drift.state
@@ -90,25 +85,6 @@ def dump_observed(replicas: Sequence[Mapping[str, t.Any]]) -> str:
     lines = ",\n".join(f"  {json.dumps(one)}" for one in replicas)
     listed = f"[\n{lines}\n ]" if lines else "[]"
     return f'{{"version": {VERSION},\n "replicas": {listed}}}\n'
-
-
-def read_observed(path: Path, errors: list[str]) -> list[dict[str, t.Any]] | None:
-    """Read what was observed last; None where there is no such file. What is wrong is added to the errors."""
-    remedy = "remove the file and observe again"
-    try:
-        text = read_text(path)
-        document = None if text is None else json.loads(text)
-    except (OSError, ValueError, RecursionError) as exc:
-        errors.append(f"{path}: cannot be read as JSON ({exc}); {remedy}")
-        return None
-    if text is None:
-        return None
-    if not isinstance(document, dict) or document.get("version") != VERSION or "replicas" not in document:
-        errors.append(f"{path}: is not what was observed, version {VERSION}; {remedy}")
-        return None
-    found = [f"{path}: {error} Remedy: {remedy}." for error in find_replica_errors(document["replicas"])]
-    errors += found
-    return None if found else t.cast("list[dict[str, t.Any]]", document["replicas"])
 
 
 def count_states(replicas: Sequence[Mapping[str, t.Any]]) -> dict[str, int]:

@@ -11,9 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Profile
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
+    ALWAYS_ON,
+    OFF,
+    ON_DEMAND,
+    Profile,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import (
     CURRENT,
     REPLAN,
@@ -23,13 +29,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerp
     find_drift,
     role_fingerprint,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import (
-    ALWAYS_ON,
-    OFF,
-    ON_DEMAND,
-    serving,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import MODEL, placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
@@ -99,13 +99,13 @@ def _without_defaults(profile: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def idle_replicas(replicas: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """The ready replicas that nobody asked anything for ten minutes, the longest first, with the GPUs they hold."""
+    """Return the ready replicas without a request for ten minutes, the longest first, with the GPUs they hold."""
     found = [
         {
             "id": one["id"],
             "model": one.get("model"),
             "idle_seconds": one["idle_seconds"],
-            "gpus": sum(len(shard.get("gpu_indices") or ()) for shard in one.get("shards") or ()),
+            "gpus": sum(len(shard["gpu_indices"]) for shard in one["shards"]),
         }
         for one in replicas
         if state_of(one) == READY and one.get("idle_seconds") is not None and one["idle_seconds"] >= IDLE_SECONDS
@@ -152,12 +152,10 @@ def judge_models(plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.An
     The catalog says what is wanted, for models that it does not have the plan. Where nothing was observed, what has a
     place counts as ready. A replica that has a place and was not observed is still to come.
     """
-    placed: dict[str, int] = {}
-    for one in plan.get("replicas") or ():
-        placed[one["model"]] = placed.get(one["model"], 0) + 1
+    placed = Counter(one.name for one in placements(plan) if one.kind == MODEL)
     missing = {one["model"]: one["missing"] for one in plan.get("unplaced") or () if not one.get("role")}
     known: dict[str, Model] = {model.name: model for model in catalog.models}
-    kinds = {name: serving(model) for name, model in known.items()}
+    kinds = {name: model.serving for name, model in known.items()}
     wanted = {
         name: model.scaling.min
         for name, model in known.items()
@@ -165,17 +163,16 @@ def judge_models(plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.An
     }
     for name in (*placed, *missing):
         if name not in known:
-            wanted[name] = placed.get(name, 0) + missing.get(name, 0)
+            wanted[name] = placed[name] + missing.get(name, 0)
     standing = {
-        name: Standing(name=name, wanted=wanted[name], placed=placed.get(name, 0))
-        for name in sorted(wanted, key=natural_key)
+        name: Standing(name=name, wanted=wanted[name], placed=placed[name]) for name in sorted(wanted, key=natural_key)
     }
     _observe(standing, replicas)
     on_demand = {name for name, kind in kinds.items() if kind == ON_DEMAND and known[name].profiles}
     off = {name for name, kind in kinds.items() if kind == OFF and known[name].profiles}
     on_demand |= {one["model"] for one in plan.get("on_demand") or () if one["model"] not in known}
     off |= {name for name in plan.get("off") or () if name not in known}
-    simulated = {model.name for model in catalog.models if is_simulated(model)}
+    simulated = {model.name for model in catalog.models if model.simulated}
     simulated |= {str(one["model"]) for one in replicas if one.get("simulated") and one.get("model")}
     return Models(
         standing=list(standing.values()),

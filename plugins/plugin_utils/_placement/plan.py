@@ -220,11 +220,6 @@ def _plan(
     )
     return {
         "version": VERSION,
-        "inputs": {
-            "nodes": placed.fleet.fingerprint,
-            "roles": catalog_fingerprint(roles),
-            "models": catalog_fingerprint(models),
-        },
         **made,
         "unplaced": Refusals(writer, replicas, question).entries(),
         "on_demand": could,
@@ -233,6 +228,12 @@ def _plan(
         ),
         "nodes": writer.nodes(),
         "ledger": writer.ledger_rows(),
+        # The last of the file, and one line: a text that was cut lacks it.
+        "inputs": {
+            "nodes": placed.fleet.fingerprint,
+            "roles": catalog_fingerprint(roles),
+            "models": catalog_fingerprint(models),
+        },
         "changes": changes | ({"bounded": bounded} if bounded else {}),
     }
 

@@ -13,7 +13,7 @@ const CARD = { index: 0, state: 1, kind: 2, by: 3, uuid: 4, pci: 5, live: 6, hol
 const KIND = { cls: 0, name: 1, gb: 2, mib: 3, cap: 4, driver: 5 };
 const WORK = { name: 0, base: 1, kind: 2, engine: 3, why: 4, fits: 5, weights: 6, mib: 7, vm: 8, risk: 9 };
 const LIVE = { id: 0, role: 1, model: 2, state: 3, reason: 4, running: 5, waiting: 6, idle: 7, drift: 8, simulated: 9 };
-const STATE_TEXT = { used: "in use", free: "free", external: "held by others", unhealthy: "broken", unknown: "not known", broken: "broken, in use" };
+const STATE_TEXT = { used: "in use", free: "free", external: "external", unhealthy: "broken", unknown: "not known", broken: "broken, in use" };
 const BAR = ["used", "broken", "free", "external", "unhealthy", "unknown"];
 const HATCHED = new Set(["external", "unhealthy", "unknown", "broken"]);
 const SIGNS = { failed: "!", starting: "\u2026", draining: "\u2193" };
@@ -380,7 +380,7 @@ function nodeBody(at) {
   fact(list, "State", node[NODE.state]);
   fact(list, "Called", node[NODE.host] || null);
   fact(list, "CPU", [cpu, known(cores) ? plural(cores, "core") : null, known(threads) ? plural(threads, "thread") : null].filter(Boolean).join(", "));
-  fact(list, "Memory", known(node[NODE.ram]) ? `${number(node[NODE.ram])} GB${known(node[NODE.left]) ? `, ${gb(node[NODE.left])} left for machines` : ""}` : null);
+  fact(list, "Memory", known(node[NODE.ram]) ? `${number(node[NODE.ram])} GB${known(node[NODE.left]) ? `, ${gb(node[NODE.left])} left for VMs` : ""}` : null);
   fact(list, "Disks", (node[NODE.disks] || []).map(([name, size]) => `${name} ${known(size) ? `${number(size)} GB` : ""}`).join(", "));
   fact(list, "Fabrics", node[NODE.fabrics].join(", "));
   fact(list, "Labels", Object.entries(node[NODE.labels]).map(([key, value]) => `${key}=${value}`).join(", "));
@@ -428,7 +428,7 @@ function nodeBody(at) {
   }
   const weights = node[NODE.weights];
   body.append(el("h4", null, "Weights"));
-  if (!known(weights)) body.append(el("p", { class: "muted" }, "nobody asked"));
+  if (!known(weights)) body.append(el("p", { class: "muted" }, "not queried"));
   else if (!weights.length) body.append(el("p", { class: "muted" }, "none found"));
   else body.append(table(["Model", "GB", "Where", "Path"], weights.map((one) => DATA.weights[one]).map(([name, size, shared, path]) => [name, known(size) ? number(size) : null, shared ? "shared" : "on the node", path]), `Weights on ${node[NODE.name]}`));
   return body;

@@ -19,7 +19,7 @@ def test_catalog_errors_of_a_directory(tmp_path, monkeypatch):
     (tmp_path / "site" / "models.yaml").write_text("models:\n  - {name: m, kind: lm, engines: [vllm]}\n")
     monkeypatch.chdir(tmp_path)
     expected = [
-        f'{tmp_path}/site/models.yaml:2:21: models[0].kind (model m): "lm" is not known here; did you mean llm?'
+        f'{tmp_path}/site/models.yaml:2:21: models[0].kind (model m): must be one of llm, embedding, reranker, not "lm"; did you mean llm?'
     ]
     assert FILTERS["catalog_errors"]("site") == expected
     assert FILTERS["catalog_errors"](["site"]) == expected
@@ -37,7 +37,7 @@ def test_catalog_errors_of_no_directory_are_those_of_the_catalog_that_is_meant(t
 def test_catalog_errors_of_data():
     assert FILTERS["catalog_errors"]({"models": [MODEL]}) == []
     assert FILTERS["catalog_errors"]({"roles": [{"name": "r"}]}) == [
-        "roles[0].needs (role r): a role needs needs; such as needs: {engine: vllm, min_vram_gb: 20}"
+        "roles[0].needs (role r): is required; such as needs: {engine: vllm, min_vram_gb: 20}"
     ]
 
 
@@ -45,12 +45,14 @@ def test_catalog_errors_with_nodes_and_warnings():
     role = {"name": "r", "needs": {"engine": "vllm", "node": "n", "node_selector": {"a": "b"}}}
     assert FILTERS["catalog_errors"]({"roles": [role]}) == []
     assert len(FILTERS["catalog_errors"]({"roles": [role]}, [{"name": "n", "labels": {}}])) == 1
-    assert len(FILTERS["catalog_errors"]({"models": [{**MODEL, "license": "cc-by-nc"}]}, warnings=True)) == 1
+    assert (
+        len(FILTERS["catalog_errors"]({"models": [{**MODEL, "vram_gb": 8, "license": "cc-by-nc"}]}, warnings=True)) == 1
+    )
 
 
 TEST_ERRORS = [
     ("catalog_errors", (7,), "expected the path of a directory, found 7"),
-    ("catalog_errors", ({"models": {1, 2}},), "the catalog: cannot be used as data"),
+    ("catalog_errors", ({"models": {1, 2}},), "catalog: cannot be used as data"),
 ]
 
 

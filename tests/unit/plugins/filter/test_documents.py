@@ -20,11 +20,11 @@ def test_there_and_back():
 
 
 TEST_ERRORS = [
-    ("to_document", [1], "to_document takes a dictionary, not list"),
+    ("to_document", [1], "to_document: needs a dictionary, found a list"),
     ("to_document", {"when": dt.date(2026, 1, 1)}, "to_document: the document: cannot be used as data"),
     ("to_document", {"x": float("nan")}, "to_document: "),
-    ("from_document", 7, "from_document takes a text, not int"),
-    ("from_document", "- a\n", "from_document: the text is not a mapping"),
+    ("from_document", 7, "from_document: needs a text, found 7"),
+    ("from_document", "- a\n", "from_document: does not hold a map"),
 ]
 
 

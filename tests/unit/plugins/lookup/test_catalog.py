@@ -41,16 +41,23 @@ def test_one_catalog_of_several_directories(lookup, tmp_path, monkeypatch):
         json.dumps(found)
 
 
-def test_without_a_directory_the_one_beside_the_command_else_the_shipped_one(lookup, tmp_path, monkeypatch):
+def test_without_a_directory_the_shipped_one_under_the_one_beside_the_command(lookup, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for terms in ([], [[]]):
         (found,) = lookup.run(terms, {})
         assert [Path(each).samefile(ROOT / "catalog") for each in found["directories"]] == [True]
         assert found["models"]
     (tmp_path / "catalog").mkdir()
-    (tmp_path / "catalog/models.yaml").write_text("models: []\n")
+    model = "{name: own, kind: llm, engines: [vllm]}"
+    (tmp_path / "catalog/models.yaml").write_text(f"models: [{model}, {{name: qwen3-8b, lora: true}}]\n")
     (found,) = lookup.run([], {})
-    assert (found["directories"], found["models"]) == ([f"{tmp_path}/catalog"], [])
+    assert found["directories"] == [str(ROOT / "catalog"), f"{tmp_path}/catalog"]
+    assert sorted(model["name"] for model in found["models"]) == ["own", "qwen3-8b"]
+    assert lookup.run(["shipped", "catalog"], {}) == [found]
+    assert [model["name"] for model in lookup.run(["catalog/../catalog", "shipped"], {})[0]["models"]] == [
+        "own",
+        "qwen3-8b",
+    ]
 
 
 def test_every_error_at_once(lookup, tmp_path):
@@ -64,7 +71,7 @@ def test_every_error_at_once(lookup, tmp_path):
 
 TEST_TERMS = [
     ([7], "expected the path of a directory"),
-    (["/nowhere/at/all"], "there is no such directory"),
+    (["/nowhere/at/all"], "no such file or directory"),
 ]
 
 

@@ -19,7 +19,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers.pve_gue
     Guests,
     parse,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import (
     Mark,
     with_mark,
 )
@@ -33,7 +34,13 @@ MARK = '#knaster.inventory/1 {"fingerprint"%3A"3fa9","vm"%3A"chat-0"}'
 def held(*lines: str, node: str | None = "pve1") -> dict[int, tuple[list[str], list[str]]]:
     """Return of each guest the functions and the slots that it has."""
     found = parse("\n".join([*lines, "end"]), node=node)
-    return {guest.id: (sorted(guest.addresses), sorted(guest.slots)) for guest in found.guests}
+    return {guest.id: split(guest) for guest in found.guests}
+
+
+def split(guest: Guest) -> tuple[list[str], list[str]]:
+    """Return the functions and the slots that a guest has."""
+    texts = sorted(device.text for device in guest.devices)
+    return [text for text in texts if "." in text], [text for text in texts if "." not in text]
 
 
 TEST_HOSTPCI = [
@@ -112,14 +119,14 @@ def test_a_mapping_of_several_devices_may_take_any_of_them():
     pool = ["map pool", "map \tmap node=pve1,path=0000:01:00", "map \tmap node=pve1,path=0000:02:00"]
     (guest,) = parse("\n".join([*pool, "vm 7 hostpci0: mapping=pool", "end"]), node="pve1").guests
     assert guest.choices == ("pool",)
-    assert guest.slots == {"0000:01:00", "0000:02:00"}
-    assert guest.has("0000:02:00.0")
-    assert not guest.has("0000:03:00.0")
+    assert split(guest) == ([], ["0000:01:00", "0000:02:00"])
+    assert guest.has(Address(0, 2, 0, 0))
+    assert not guest.has(Address(0, 3, 0, 0))
 
 
 def test_a_machine_of_ours_has_the_name_that_it_was_planned_with():
     text = "\n".join(["vm 9101", f"vm 9101 {MARK}", "vm 9101 name: renamed", "vm 9101 hostpci0: 01:00", "end"])
-    assert parse(text).guests == (Guest("vm", 9101, "chat-0", ours=True, slots=frozenset(["0000:01:00"])),)
+    assert parse(text).guests == (Guest("vm", 9101, "chat-0", ours=True, devices=frozenset([Address(0, 1, 0)])),)
 
 
 def encoded(description: str) -> list[str]:
@@ -269,7 +276,7 @@ def test_the_listing_has_what_tells_the_holder_and_nothing_else(shell, etc_pve):
     found = parse(run.stdout, node="other")
     assert found.whole
     assert found.node == "pve1"
-    assert [(guest.id, guest.name, guest.ours, sorted(guest.slots)) for guest in found.guests] == [
+    assert [(guest.id, guest.name, guest.ours, split(guest)[1]) for guest in found.guests] == [
         (100, "win", False, ["0000:41:00"]),
         (9101, "chat-0", True, ["0000:01:00"]),
         (200, "media", False, []),

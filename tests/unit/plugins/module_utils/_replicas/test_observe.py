@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import time
+import threading
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._replicas import observe as observe_module
@@ -27,6 +27,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observ
 )
 from ansible_collections.knaster.inventory.tests.peers import engines
 from ansible_collections.knaster.inventory.tests.peers import hub as hub_peer
+from ansible_collections.knaster.inventory.tests.peers.limits import hang_limit
 
 NOW = 1_800_000_000
 QUICK = Asking(connect_timeout=1, timeout=2)
@@ -167,11 +168,17 @@ def test_a_name_that_nobody_knows(monkeypatch):
 
 
 def test_a_name_server_that_does_not_answer_holds_nobody_up(monkeypatch):
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: time.sleep(20))
-    begun = time.monotonic()
+    over, answered = threading.Event(), []
+
+    def answer_late(*args, **kwargs):
+        answered.append(over.wait(120))
+        raise socket.gaierror(-2, "x")
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer_late)
     entry = look("http://vm:8000", asking=Asking(timeout=0.5))
-    assert time.monotonic() - begun < 3
-    assert entry["reason"] == "its machine did not accept a connection in time"
+    assert answered == []
+    over.set()
+    assert entry["reason"] == "its host did not accept a connection in time"
 
 
 def test_a_draining_node():
@@ -191,7 +198,7 @@ def test_a_draining_node():
     [
         ("silent", "starting", "it did not answer in time"),
         ("closes", "starting", "the connection broke"),
-        ("ssh", "failed", "what answers there speaks no HTTP (no valid HTTP)"),
+        ("ssh", "failed", "what answers there does not speak HTTP (not valid HTTP)"),
         ("endless", "failed", "its answer has no end or is too large"),
         ("endless_chunks", "failed", "its answer has no end or is too large"),
         ("said_to_be_huge", "failed", "its answer has no end or is too large"),
@@ -202,10 +209,8 @@ def test_a_draining_node():
     ],
 )
 def test_what_never_ends_ends(name, state, reason):
-    begun = time.monotonic()
-    with engines.serve_raw(engines.RAW[name]) as endpoint:
+    with engines.serve_raw(engines.RAW[name]) as endpoint, hang_limit():
         entry = look(endpoint, asking=Asking(timeout=0.6, max_bytes=300_000))
-    assert time.monotonic() - begun < 3
     if name == "drips_headers":
         # More than a hundred headers are no HTTP to Python either, if they come in time.
         assert entry["state"] in ("starting", "failed")
@@ -254,7 +259,7 @@ def test_no_redirect_is_followed_and_no_key_goes_elsewhere():
     with engines.serve(elsewhere) as target, engines.serve(Sends({})) as endpoint:
         entry = look(endpoint, asking=Asking(api_key="sesame"))
     assert (entry["state"], elsewhere.seen) == ("failed", [])
-    assert entry["reason"].startswith("it sends the question elsewhere, and that is not followed")
+    assert entry["reason"].startswith("it redirects the query, which is not followed")
 
 
 def test_keys_are_by_slot_role_model_and_engine():
@@ -322,11 +327,11 @@ def test_an_empty_slot_is_no_replica_until_something_is_there():
     ("endpoint", "paths", "words"),
     [
         (None, None, "it has no endpoint"),
-        ("ftp://x", None, "its endpoint is no address"),
-        ("http://user:word@x:80", None, "its endpoint is no address"),
-        ("http://a b", None, "its endpoint is no address"),
-        ("http://127.0.0.1:1", {"health": "@evil/"}, "its path for health is no path"),
-        ("http://127.0.0.1:1", {"models": "/a\r\nX: y"}, "its path for models is no path"),
+        ("ftp://x", None, "its endpoint is not a valid address"),
+        ("http://user:word@x:80", None, "its endpoint is not a valid address"),
+        ("http://a b", None, "its endpoint is not a valid address"),
+        ("http://127.0.0.1:1", {"health": "@evil/"}, "its path for health is not a valid path"),
+        ("http://127.0.0.1:1", {"models": "/a\r\nX: y"}, "its path for models is not a valid path"),
     ],
 )
 def test_addresses_that_are_none(endpoint, paths, words):
@@ -393,29 +398,51 @@ def test_texts_of_others_are_one_short_line():
     assert len(clean("x" * 1000)) == 200
 
 
-def test_two_hundred_slots_take_seconds():
+class Crowd(engines.Engine):
+    """An engine that answers when so many ask for its health at the same time, and never before."""
+
+    def __init__(self, size):
+        super().__init__("vllm", requests=1)
+        self.barrier, self.most, self.now, self.lock = threading.Barrier(size), 0, 0, threading.Lock()
+
+    def answer(self, path, headers):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        if path == "/health":
+            self.barrier.wait(120)
+        with self.lock:
+            self.now -= 1
+        return super().answer(path, headers)
+
+
+def test_as_many_are_asked_at_once_as_may_be():
+    engine = Crowd(16)
+    with engines.serve(engine) as endpoint:
+        slots = [slot(endpoint, slot=f"s.{at}.a") for at in range(5 * 16)]
+        found = observe(slots, asking=Asking(timeout=100, concurrency=16), now=NOW)
+    assert [one["state"] for one in found.replicas] == ["ready"] * len(slots)
+    assert engine.most == 16
+
+
+def test_two_hundred_slots():
     with contextlib.ExitStack() as stack:
         live = [stack.enter_context(engines.serve(engines.Engine("vllm", requests=1))) for _unused in range(20)]
         hanging = [stack.enter_context(engines.serve_raw(engines.RAW["silent"])) for _unused in range(4)]
         slots = [slot(live[at % 20], slot=f"s.{at}.a") for at in range(180)]
         slots += [slot(hanging[at % 4], slot=f"h.{at}.a") for at in range(20)]
-        begun = time.monotonic()
         found = observe(slots, asking=Asking(timeout=1.5, concurrency=32), now=NOW)
-        took = time.monotonic() - begun
     assert [one["id"] for one in found.replicas] == [one["slot"] for one in slots]
     assert [one["state"] for one in found.replicas] == ["ready"] * 180 + ["starting"] * 20
-    assert took < 12
 
 
 def test_the_time_for_all_is_kept():
     with engines.serve_raw(engines.RAW["silent"]) as endpoint:
         slots = [slot(endpoint, slot=f"h.{at}.a") for at in range(30)]
-        begun = time.monotonic()
         last = [
             {"id": "h.29.a", "state": "failed", "first_seen": NOW - 50, "fingerprint": "f" * 16, "endpoint": endpoint}
         ]
         found = observe(slots, previous=last, asking=Asking(timeout=1, concurrency=2, deadline=2), now=NOW)
-        assert time.monotonic() - begun < 5
     assert found.replicas[0]["reason"] == "it did not answer in time"
     assert found.replicas[29]["reason"] == observe_module._NOT_ASKED
     assert (found.replicas[29]["state"], found.replicas[28]["state"]) == ("failed", "starting")

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import functools
 import os
-import time
+import tracemalloc
 import typing as t
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import load
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import yaml_file
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import (
     load_catalog,
     read_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import (
+    CatalogError,
+)
+from ansible_collections.knaster.inventory.tests.peers.limits import cpu_limit
 
 if t.TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +52,11 @@ def test_reads_what_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "models:\n", "models: []\n", "{}\n"])
 def test_nothing_is_an_empty_catalog(tmp_path: Path, text: str) -> None:
-    assert read_catalog([write(tmp_path / "c", models=text)]).catalog.models == ()
+    found = read_catalog([write(tmp_path / "c", models=text)])
+    assert found.catalog.models == ()
+    silent = "models" in text or "{}" in text
+    warning = f"{tmp_path}/c/models.yaml:1:1: this file holds nothing; begin it with models: or remove it"
+    assert list(map(str, found.problems)) == ([] if silent else [warning])
 
 
 # The text of models.yaml and the errors that it gives.
@@ -63,16 +70,16 @@ TEST_MODEL_FILES: list[tuple[str, str | bytes, list[str]]] = [
     ("unknown key", "model:\n" + MODEL, ['c/models.yaml:1:1: "model" is not a key of models.yaml; did you mean models?']),
     ("key twice", "models: []\nmodels: []\n", ["c/models.yaml:2:1: the key models stands twice; merge the two into one"]),
     ("no list", "models: {a: 1}\n", ["c/models.yaml:1:9: models: expected a list, found a map; begin each entry with a dash"]),
-    ("not UTF-8", b"models: # caf\xe9\n", ["c/models.yaml:1:14: this is not UTF-8 text; save the file as UTF-8"]),
+    ("not UTF-8", b"models: # caf\xe9\n", ["c/models.yaml:1: is not UTF-8 text; save it as UTF-8, or restore it"]),
     ("control character", "models: \x01\n", ["c/models.yaml:1"]),
     ("binary", bytes(range(256)), ["c/models.yaml:"]),
     ("nul", b"models:\n\0\0\0", ["c/models.yaml:"]),
     ("wrong value", "models:\n  - name: a\n    kind: llm\n    engines: [vllm]\n    min_cc: abc\n",
-     ['c/models.yaml:5:13: models[0].min_cc (model a): "abc" is not a compute capability; write major.minor, such as 8.9']),
+     ['c/models.yaml:5:13: models[0].min_cc (model a): "abc" is not a valid compute capability; write major.minor, such as 8.9']),
     ("missing key", "models:\n  - {name: a, kind: llm, engines: [vllm]}\n  - name: b\n    engines: [vllm]\n",
-     ["c/models.yaml:3:5: models[1].kind (model b): a model needs kind; one of"]),
+     ["c/models.yaml:3:5: models[1].kind (model b): is required; one of"]),
     ("unknown key of a profile", "models:\n- name: a\n  kind: llm\n  source: o/a\n  profiles:\n  - name: p\n    gpu_class: l4\n    t_p: 1\n",
-     ['c/models.yaml:8:5: models[0].profiles[0].t_p (model a): "t_p" is not a key of a profile; did you mean tp?']),
+     ['c/models.yaml:8:5: models[0].profiles[0].t_p (model a, profile p): unknown key "t_p"; did you mean tp?']),
     ("two of one name", "models:\n" + MODEL + MODEL,
      ["c/models.yaml:3:12: models[1].name (model chat): a second model is called chat; the first is at c/models.yaml:2:12"]),
     ("key of an entry twice", "models:\n  - name: a\n    kind: llm\n    engines: [vllm]\n    kind: llm\n",
@@ -84,10 +91,10 @@ TEST_MODEL_FILES: list[tuple[str, str | bytes, list[str]]] = [
     ("plain tag", "models:\n  - {name: a, kind: llm, engines: [vllm], min_cc: !!float 8}\n", ["c/models.yaml:2:51: the tag tag:yaml.org,2002:float"]),
     ("merge of no map", "models:\n  - {<<: 3, name: a, kind: llm, engines: [vllm]}\n", ["c/models.yaml:2:10: << takes over a map, not"]),
     ("defaults key", "defaults: {idle: 3m}\nmodels:\n" + MODEL, [('c/models.yaml:1:12: defaults.idle (of the '
-     'models): "idle" is not a key of defaults; known: idle_timeout')]),
+     'models): unknown key "idle"; known: idle_timeout')]),
     ("defaults short", "defaults: {idle_timeout: 3s}\nmodels:\n" + MODEL, ["c/models.yaml:1:26: defaults.idle_timeout (of the models): an idle timeout of 3s"]),
     ("name yes", "models:\n  - {name: yes, kind: llm, engines: [vllm]}\n",
-     ["c/models.yaml:2:12: models[0].name (model without a name): expected a name, found true; write it in quotes"]),
+     ["c/models.yaml:2:12: models[0].name (model without a name): must be text, not true; write it in quotes"]),
 ]  # fmt: skip
 
 
@@ -175,10 +182,12 @@ def test_defaults_of_the_last_directory(tmp_path: Path) -> None:
     site = write(
         tmp_path / "site", models="defaults: {idle_timeout: 1h}\nmodels:\n" + model.format("b", ", idle_timeout: 5m")
     )
+    text = model.format("c", ", idle_timeout: 0") + model.format("d", ", idle_timeout: null")
+    (tmp_path / "site" / "models.yaml").open("a").write(text)
     times = {
         model.name: model.scaling and model.scaling.idle_timeout for model in read_catalog([base, site]).catalog.models
     }
-    assert times == {"a": 3600, "b": 300}
+    assert times == {"a": 3600, "b": 300, "c": 3600, "d": 3600}
     assert [model.scaling and model.scaling.idle_timeout for model in read_catalog([base]).catalog.models] == [1800]
 
 
@@ -186,13 +195,15 @@ def test_defaults_of_the_last_directory(tmp_path: Path) -> None:
 
 
 def test_absent_directory(tmp_path: Path) -> None:
-    assert errors_of(str(tmp_path / "nowhere")) == ["nowhere: there is no such directory; check the path"]
+    assert errors_of(str(tmp_path / "nowhere")) == [
+        "nowhere: cannot be read: no such file or directory; check the path"
+    ]
 
 
 def test_file_instead_of_directory(tmp_path: Path) -> None:
     write(tmp_path / "c", models="models:\n" + MODEL)
     assert errors_of(str(tmp_path / "c" / "models.yaml"))[0].startswith(
-        "models.yaml: a catalog is a directory, and this is a file; name the"
+        "models.yaml: cannot be read: not a directory; check the path and the file system"
     )
 
 
@@ -209,7 +220,7 @@ def test_no_directory_at_all() -> None:
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000])
 def test_impossible_paths(path: str) -> None:
-    with pytest.raises(CatalogError, match=r"this is no path|too long"):
+    with pytest.raises(CatalogError, match=r"cannot be read: (embedded null byte|file name too long); check the path"):
         read_catalog([path])
 
 
@@ -217,22 +228,26 @@ def test_directory_instead_of_file(tmp_path: Path) -> None:
     directory = write(tmp_path / "c", roles="roles:\n" + ROLE)
     (tmp_path / "c" / "models.yaml").mkdir()
     assert errors_of(directory) == [
-        "c/models.yaml: this is a directory, not a file; put a file of this name in its place"
+        "c/models.yaml: cannot be read: is a directory; put a file of this name in its place"
     ]
 
 
 def test_loop_of_links(tmp_path: Path) -> None:
     directory = write(tmp_path / "c")
     (tmp_path / "c" / "models.yaml").symlink_to("models.yaml")
-    assert errors_of(directory) == ["c/models.yaml: the links lead in a loop; point the link at a real file"]
+    assert errors_of(directory) == [
+        "c/models.yaml: cannot be read: too many levels of symbolic links; point the link at a real file"
+    ]
     (tmp_path / "loop").symlink_to("loop")
-    assert errors_of(str(tmp_path / "loop")) == ["loop: the links lead in a loop; point the link at a real file"]
+    assert errors_of(str(tmp_path / "loop")) == [
+        "loop: cannot be read: too many levels of symbolic links; point the link at a real file"
+    ]
 
 
 def test_link_to_nothing(tmp_path: Path) -> None:
     directory = write(tmp_path / "c")
     (tmp_path / "c" / "models.yaml").symlink_to("gone.yaml")
-    assert errors_of(directory) == ["c/models.yaml: this link leads nowhere; point the link at a real file"]
+    assert errors_of(directory) == ["c/models.yaml: is a link that leads nowhere; point the link at a real file"]
 
 
 def test_link_to_a_real_file(tmp_path: Path) -> None:
@@ -245,25 +260,25 @@ def test_link_to_a_real_file(tmp_path: Path) -> None:
 def test_named_pipe_does_not_wait(tmp_path: Path) -> None:
     directory = write(tmp_path / "c")
     os.mkfifo(tmp_path / "c" / "models.yaml")
-    assert errors_of(directory) == ["c/models.yaml: this is not a regular file; put a file of this name in its place"]
+    assert errors_of(directory) == ["c/models.yaml: is not a regular file; put a file of this name in its place"]
 
 
-@pytest.mark.parametrize(("what", "expected"), [("open", "c/models.yaml: this file"), ("listdir", "c: this directory")])
+@pytest.mark.parametrize(("what", "expected"), [("open", "c/models.yaml"), ("listdir", "c")])
 def test_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, expected: str) -> None:
     directory = write(tmp_path / "c", models="models:\n" + MODEL)
 
     def refuse(*args: t.Any) -> t.NoReturn:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(load.os, what, refuse)
+    monkeypatch.setattr(os, what, refuse)
     assert errors_of(directory) == [
-        f"{expected} cannot be read: permission denied; make it readable for the user who runs this"
+        f"{expected}: cannot be read: permission denied; give the user who runs this the right to do so"
     ]
 
 
 def test_other_spellings_of_the_file_name(tmp_path: Path) -> None:
     directory = write(tmp_path / "c", model="models: []\n", roles="roles:\n" + ROLE)
-    warnings = [str(problem) for problem in read_catalog([directory]).warnings]
+    warnings = [str(problem) for problem in read_catalog([directory]).problems]
     assert warnings == [f"{directory}/model.yaml: model.yaml is not read; did you mean models.yaml?"]
     (tmp_path / "c" / "models.yml").write_text("models: []\n")
     assert errors_of(directory) == ["c/models.yml: models.yml is not read; rename it to models.yaml"]
@@ -293,20 +308,19 @@ HOSTILE: list[tuple[str, str | bytes, str]] = [
     ("deep list", "models: " + "[" * 100_000, "exceeded maximum nesting depth"),
     ("deep list that ends", "models: " + "[" * 900 + "]" * 900, "nested more than 40 levels deep"),
     ("deep blocks", "models:\n" + "".join(" " * n + "-\n" for n in range(1, 400)), "nested more than 40 levels deep"),
-    ("long number", "models:\n  - {name: a, kind: llm, engines: [vllm], context: " + "9" * 100_000 + "}\n", "expected a whole number"),
-    ("many keys", "models:\n  - {" + ", ".join(f"k{n}: 1" for n in range(20_000)) + "}\n", "20000 keys are too many"),
+    ("long number", "models:\n  - {name: a, kind: llm, engines: [vllm], context: " + "9" * 100_000 + "}\n", "must be a whole number"),
+    ("many keys", "models:\n  - {" + ", ".join(f"k{n}: 1" for n in range(20_000)) + "}\n", "has 20000 unknown keys"),
     ("many wrong entries", "models: [" + "{a: 1, b: 2, c: 3, d: 4, e: 5}, " * 20_000 + "]\n", "so many mistakes that the rest was not looked at"),
     ("many keys twice", "models:\n  - {" + ", ".join("k: 1" for n in range(50_000)) + "}\n", 'the key "k" stands twice'),
-    ("many entries", "models: [" + "1, " * 200_000 + "]\n", "entries are too many"),
-    ("long name", "models:\n  - {name: " + "a" * 1_000_000 + ", kind: llm, engines: [vllm]}\n", "1000000 characters are too long"),
+    ("many entries", "models: [" + "1, " * 200_000 + "]\n", "must have at most 100000 entries, not 200000"),
+    ("long name", "models:\n  - {name: " + "a" * 1_000_000 + ", kind: llm, engines: [vllm]}\n", "must have at most 200 characters, not 1000000"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "expected"), [pytest.param(*case[1:], id=case[0]) for case in HOSTILE])
 def test_hostile(tmp_path: Path, text: str | bytes, expected: str) -> None:
-    start = time.process_time()
-    found = errors_of(write(tmp_path / "c", models=text))
-    assert time.process_time() - start < 5
+    with cpu_limit():
+        found = errors_of(write(tmp_path / "c", models=text))
     assert any(expected in line for line in found), [line[:200] for line in found[:5]]
     assert all(len(line) < 2000 for line in found)
 
@@ -315,11 +329,14 @@ def test_fifty_megabytes_are_not_read(tmp_path: Path) -> None:
     directory = write(tmp_path / "c")
     with (tmp_path / "c" / "models.yaml").open("wb") as stream:
         stream.truncate(50 * 1024 * 1024)
-    start = time.process_time()
-    assert errors_of(directory)[0].startswith(
-        "c/models.yaml: this file is larger than 4 MiB; a catalog holds descriptions"
-    )
-    assert time.process_time() - start < 1
+    tracemalloc.start()
+    try:
+        found = errors_of(directory)
+        _now, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found[0].startswith("c/models.yaml: is larger than 4 MiB; check what this file is")
+    assert most < 16 * 1024 * 1024
 
 
 def test_useful_anchors_and_merges(tmp_path: Path) -> None:
@@ -331,8 +348,8 @@ models:
     engines: &engines [vllm, llamacpp]
     source: o/a
     profiles:
-      - &card {name: p, gpu_class: l4, env: {A: "1"}}
-      - {<<: *card, name: q, priority: 5}
+      - &GPU {name: p, gpu_class: l4, env: {A: "1"}}
+      - {<<: *GPU, name: q, priority: 5}
   - {<<: *base, name: b, engines: *engines, lora: yes}
   - {<<: [{name: c, kind: llm}, *base], vram_gb: 0x10, context: 1_000}
 """
@@ -367,11 +384,11 @@ TEST_SCALARS = [
 def test_scalars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: t.Any, parser: str) -> None:
     if parser == "plain":
         monkeypatch.setitem(__import__("sys").modules, "yaml.cyaml", None)
-    monkeypatch.setattr(load, "_parser_class", functools.cache(load._parser_class.__wrapped__))
+    monkeypatch.setattr(yaml_file, "_parser_class", functools.cache(yaml_file._parser_class.__wrapped__))
     if text == "-":
         text = "\n    -"
         expected = [None]
     loaded = load_catalog([write(tmp_path / "c", models=f"models:\n  - k: {text}\n")])
     assert loaded.sections["models"] == [{"k": expected}]
     assert not loaded.problems
-    assert load._parser_class().__name__ == ("PlainParser" if parser == "plain" else "FastParser")
+    assert yaml_file._parser_class().__name__ == ("PlainParser" if parser == "plain" else "FastParser")

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import read_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR, CatalogError
 
 SHIPPED = Path(check.__file__).parents[3] / "catalog"
 LEAST = 200
@@ -54,12 +54,18 @@ models:
         startup_timeout: 30m
       - {name: cpu, engine: llamacpp, args: [--ctx-size, "65536", --parallel, "4"]}
     scaling: {min: 1, max: 3, idle_timeout: 1h}
+    engine_args:
+      vllm: [--seed, 1]
+      llamacpp: [--mlock]
     placement_priority: 50
   - name: small
     kind: llm
     engines: [vllm]
     lora: true
+    replace: true
     context: 8192
+    vram_gb: 8
+    capabilities: {tools: true}
 """,
     "roles.yaml": """
 roles:
@@ -67,7 +73,7 @@ roles:
     needs: {engine: vllm, min_vram_gb: 40, min_cc: 8.0, max_cc: 9.0, kind: llm, gpu_class: l40s, vendor: nvidia}
     prefer: largest
     count: 2
-    slots: [{name: chat, model: gpt}, spare]
+    slots: [{name: chat, model: gpt, args: [--seed, 2]}, spare]
     priority: 10
     vm: {cores: 8, memory_mib: 32768, tags: [gpu]}
   - name: door
@@ -117,6 +123,9 @@ WRONG: dict[str, list[str]] = {
     "nodes": ["3", "x", "-2"],
     "gpus_per_node": ["3", "x"],
     "args": ["--x 1", "{a: b}", "['--a b']", "[true]"],
+    "engine_args": ["[--x]", "{vllm: --x}", "{tgi: [--x]}", "{vllm: ['--a b']}", "{vllm: [--port, 1]}"],
+    "replace": ["maybe", "[true]"],
+    "tools": ["maybe", "[1]"],
     "env": ["A=1", "[A]", "{A-B: 1}", "{A: true}"],
     "node_selector": ["a", "[a]", "{a: true}"],
     "min_memory_gb": ["'8'", "-8", "lots"],
@@ -168,7 +177,7 @@ def mutations(texts: dict[str, str]) -> list[Mutation]:
             if (owner, key.value) in REQUIRED:
                 # A key that is missing is reported where its map begins, which may be a line above.
                 found.append(replaced("missing", file, value, "null"))
-            if owner not in ("env", "node_selector", "labels"):
+            if owner not in ("env", "node_selector", "labels", "capabilities"):
                 found.append(replaced("misspelt key", file, key, key.value[:-1] + "qx"))
                 found.append(
                     replaced("key twice", file, key, f"{key.value}: 1, {key.value}")
@@ -260,7 +269,8 @@ def test_every_mistake_is_found(tmp_path: Path, base: str, mutation: Mutation) -
         (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(CatalogError) as caught:
         read_catalog([str(tmp_path)])
-    lines = {problem.line for problem in caught.value.errors if problem.file == str(tmp_path / mutation.file)}
+    places = [problem.place for problem in caught.value.problems if problem.severity == ERROR]
+    lines = {place.line for place in places if place.file == str(tmp_path / mutation.file)}
     if mutation.kind == "missing":
         assert any(mutation.line - 4 <= line <= mutation.line for line in lines if line), str(caught.value)
     elif mutation.kind == "contradiction":

@@ -3,18 +3,31 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
-"""The published schemas say what the checks say, field by field and value by value."""
+"""What is checked is what the published schemas say to everybody else, and the values have the same fields."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import typing as t
 from pathlib import Path
 
 import jsonschema
 import pytest
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import examine_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
+    Engine,
+    GpuClass,
+    Model,
+    Needs,
+    Profile,
+    Role,
+    Scaling,
+    Slot,
+)
 
 SCHEMAS = Path(check.__file__).parent.parent / "_documents/schemas"
 DOCUMENTS: dict[str, dict[str, t.Any]] = {
@@ -22,6 +35,7 @@ DOCUMENTS: dict[str, dict[str, t.Any]] = {
 }
 
 # What a schema can say of a document by itself; the other codes are about how fields and entries fit together.
+NANOSECONDS = re.compile(r"\d+ is not a whole number of (milli)?seconds")
 STRUCTURAL = {"wrong_type", "wrong_value", "unknown_key", "missing"}
 
 ODD_VALUES: list[t.Any] = [
@@ -43,20 +57,24 @@ PROFILE = {"name": "p", "gpu_class": "l4"}
 ROLE = {"name": "r", "needs": {"engine": "vllm"}}
 
 # Each record of the language: its section, the fields that the checks read, and a document around a changed record.
-RECORDS: dict[str, tuple[str, t.Any, t.Any]] = {
-    "model": ("models", check.MODEL_FIELDS, lambda change: {**MODEL, **change}),
-    "profile": ("models", check.PROFILE_FIELDS, lambda change: {**MODEL, "profiles": [{**PROFILE, **change}]}),
-    "scaling": ("models", check.SCALING_FIELDS, lambda change: {**MODEL, "scaling": change}),
-    "slo": ("models", check.SLO_FIELDS, lambda change: {**MODEL, "slo": change}),
-    "memory": ("models", check.MEMORY_FIELDS, lambda change: {**MODEL, "memory": change}),
-    "role": ("roles", check.ROLE_FIELDS, lambda change: {**ROLE, **change}),
-    "needs": ("roles", check.NEEDS_FIELDS, lambda change: {**ROLE, "needs": {"engine": "vllm", **change}}),
-    "slot": ("roles", check.SLOT_FIELDS, lambda change: {**ROLE, "slots": [{"name": "s", **change}]}),
-    "vm": ("roles", check.VM_FIELDS, lambda change: {**ROLE, "vm": change}),
-    "gpu": ("gpus", check.GPU_FIELDS, lambda change: {"name": "g", **change}),
-    "engine": ("engines", check.ENGINE_FIELDS, lambda change: {"name": "e", **change}),
-    "window": ("engines", check.WINDOW_FIELDS, lambda change: {"name": "e", "quantizations": {"awq": change}}),
+RECORDS: dict[str, tuple[str, type | None, t.Any]] = {
+    "model": ("models", Model, lambda change: {**MODEL, **change}),
+    "profile": ("models", Profile, lambda change: {**MODEL, "profiles": [{**PROFILE, **change}]}),
+    "scaling": ("models", Scaling, lambda change: {**MODEL, "scaling": change}),
+    "slo": ("models", None, lambda change: {**MODEL, "slo": change}),
+    "memory": ("models", MemoryFacts, lambda change: {**MODEL, "memory": change}),
+    "role": ("roles", Role, lambda change: {**ROLE, **change}),
+    "needs": ("roles", Needs, lambda change: {**ROLE, "needs": {"engine": "vllm", **change}}),
+    "slot": ("roles", Slot, lambda change: {**ROLE, "slots": [{"name": "s", **change}]}),
+    "vm": ("roles", None, lambda change: {**ROLE, "vm": change}),
+    "gpu": ("gpus", GpuClass, lambda change: {"name": "g", **change}),
+    "engine": ("engines", Engine, lambda change: {"name": "e", **change}),
+    "window": ("engines", None, lambda change: {"name": "e", "quantizations": {"awq": change}}),
 }
+# What a value has that nobody writes: only the shipped table says it.
+NOT_WRITTEN = {"gaps"}
+# What is written and is no part of a value: how it lies over an earlier one.
+NOT_A_FIELD = {"replace"}
 
 
 def schema_of(record: str) -> dict[str, t.Any]:
@@ -98,13 +116,16 @@ def walk(node: t.Any) -> t.Iterator[dict[str, t.Any]]:
 @pytest.mark.parametrize("record", RECORDS)
 def test_same_fields(record: str) -> None:
     properties = schema_of(record)["properties"]
-    assert list(properties) == list(RECORDS[record][1])
+    value = RECORDS[record][1]
+    if value:
+        assert set(properties) - NOT_A_FIELD == {field.name for field in dataclasses.fields(value)} - NOT_WRITTEN
     assert all(field.get("description") or "anyOf" in field for field in properties.values())
 
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_same_verdict(record: str) -> None:
-    section, fields, around = RECORDS[record]
+    section, _value, around = RECORDS[record]
+    fields = schema_of(record)["properties"]
     validator = jsonschema.Draft202012Validator(DOCUMENTS[section])
     base = {"models": [MODEL]} if section != "models" else {}
     differ = []
@@ -113,7 +134,9 @@ def test_same_verdict(record: str) -> None:
         document = around(change)
         schema_says = validator.is_valid({section: [document]})
         _catalog, problems = examine_catalog({**base, section: [document]})
-        checks_say = not [problem for problem in problems if problem.code in STRUCTURAL]
+        # That a number of nanoseconds is a whole number of seconds no schema can say.
+        wrong = [problem for problem in problems if problem.code in STRUCTURAL]
+        checks_say = not [problem for problem in wrong if not NANOSECONDS.match(problem.message)]
         if schema_says != checks_say:
             differ.append((change, "schema accepts" if schema_says else "schema refuses", [str(p) for p in problems]))
     assert not differ, "\n".join(str(item)[:300] for item in differ)

@@ -151,7 +151,7 @@ CATALOG = check_catalog(
 
 
 def test_table() -> None:
-    assert [line.split() for line in format_catalog(CATALOG, NODES).splitlines()] == [
+    assert [line.split() for line in format_catalog(CATALOG, find_places(CATALOG, NODES)).splitlines()] == [
         line.split() for line in TABLE.splitlines()
     ]
 
@@ -164,4 +164,4 @@ def test_table_without_nodes() -> None:
 
 
 def test_empty() -> None:
-    assert format_catalog(check_catalog([], []).catalog, NODES) == "The catalog is empty."
+    assert format_catalog(check_catalog([], []).catalog) == "The catalog is empty."

@@ -35,7 +35,7 @@ def test_an_old_card_is_refused_before_the_engine_fails_on_it() -> None:
     """Without any min_cc the floor of the engine holds; the same model runs there under another engine."""
     assert errors_of([old_card("vllm")]) == [
         (
-            "models[0].profiles[0].gpu_class (model small): vllm does not run on gtx-1080 (compute capability 6.1); "
+            "models[0].profiles[0].gpu_class (model small, profile old): vllm does not run on gtx-1080 (compute capability 6.1); "
             "it needs at least 7.5"
         )
     ]
@@ -88,7 +88,7 @@ def tight(**changes: t.Any) -> dict[str, t.Any]:
 def test_the_declared_context_must_fit_and_the_largest_is_named() -> None:
     (message,) = errors_of([tight()])
     assert message.startswith(
-        "models[0].profiles[0].gpu_class (model tight): tight needs 22.3 GiB a GPU with a context of 40960"
+        "models[0].profiles[0].gpu_class (model tight, profile three): tight needs 22.3 GiB a GPU with a context of 40960"
     )
     most = int(message.partition("the largest context here is ")[2].partition(";")[0])
     assert 4096 <= most < 40960
@@ -117,7 +117,7 @@ def test_sizes_that_divide_the_heads(tp: int) -> None:
 def test_a_size_that_does_not_is_refused_with_those_that_do() -> None:
     assert errors_of([{**tight(tp=3), "memory": {"attention_heads": 32, "kv_heads": 8}}]) == [
         (
-            "models[0].profiles[0].tp (model tight): tp 3 does not divide the 32 attention heads of tight; "
+            "models[0].profiles[0].tp (model tight, profile three): tp 3 does not divide the 32 attention heads of tight; "
             "one of 1, 2, 4, 8, 16, 32"
         )
     ]

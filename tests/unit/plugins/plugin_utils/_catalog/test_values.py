@@ -10,8 +10,9 @@ import typing as t
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import (
     WrongValueError,
-    duration,
     read_compute_cap,
+    read_milliseconds,
+    read_seconds,
     read_source,
 )
 
@@ -24,6 +25,12 @@ TEST_DURATIONS: list[tuple[t.Any, int | None]] = [
     ("1d1h1m1s", 90061),
     ("20M", 1200),
     ("2000ms", 2),
+    ("1.5h", 5400),
+    ("0.5d 1.5m", 43290),
+    ("90.0s", 90),
+    (1_800_000_000_000, 1800),
+    (1_000_000_000, 1),
+    (31_622_400, 31_622_400),
     (90, 90),
     (90.0, 90),
     (0, None),
@@ -33,7 +40,7 @@ TEST_DURATIONS: list[tuple[t.Any, int | None]] = [
 
 @pytest.mark.parametrize(("written", "expected"), TEST_DURATIONS)
 def test_durations(written: t.Any, expected: int | None) -> None:
-    assert duration()(written) == expected
+    assert read_seconds(written) == expected
 
 
 TEST_MILLISECONDS: list[tuple[t.Any, int]] = [
@@ -41,21 +48,46 @@ TEST_MILLISECONDS: list[tuple[t.Any, int]] = [
     ("2s", 2000),
     ("1s500ms", 1500),
     (500, 500),
+    (999_999, 999_999),
+    (50_000_000, 50),
+    (1_000_000, 1),
+    ("0.5s", 500),
     ("1m", 60000),
 ]
 
 
 @pytest.mark.parametrize(("written", "expected"), TEST_MILLISECONDS)
 def test_milliseconds(written: t.Any, expected: int) -> None:
-    assert duration(milliseconds=True)(written) == expected
+    assert read_milliseconds(written) == expected
 
 
 @pytest.mark.parametrize(
-    "written", ["", "m", "20", "20 minutes", "1.5h", "-5m", "30m1h", "500ms", 1.5, -1, True, [], "999999d", None]
+    "written",
+    [
+        "",
+        "m",
+        "20",
+        "20 minutes",
+        "-5m",
+        "30m1h",
+        "500ms",
+        1.5,
+        -1,
+        True,
+        [],
+        "999999d",
+        None,
+        "1.5s",
+        "0.0001s",
+        2_147_483_648,
+        999_999_999,
+        "1.h",
+        ".5h",
+    ],
 )
 def test_no_durations(written: t.Any) -> None:
     with pytest.raises(WrongValueError):
-        duration()(written)
+        read_seconds(written)
 
 
 TEST_CAPS: list[tuple[t.Any, tuple[int, int] | None]] = [

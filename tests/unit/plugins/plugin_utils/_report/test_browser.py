@@ -24,6 +24,7 @@ from ansible_collections.knaster.inventory.tests.unit.plugins.plugin_utils._repo
     hostile,
     mixed,
     node,
+    racks,
 )
 
 ROOT = Path(__file__).parents[5]
@@ -60,6 +61,8 @@ def fleets():
         "many": wide(300, losses=False),
         "one": Fleet([node("solo", card(0, "l40s", 48))], []),
         "none": Fleet([], []),
+        "eight": racks(8),
+        "nine": racks(9),
     }
 
 
@@ -116,7 +119,7 @@ def test_numbers_on_the_page_equal_the_summary(show, fleets):
     words = {
         "used": "in use",
         "free": "free",
-        "external": "held by others",
+        "external": "external",
         "unhealthy": "broken",
         "unknown": "not known",
     }
@@ -234,7 +237,7 @@ def test_details_of_a_node(show):
         "If it is lost",
     ):
         assert part in text, part
-    assert "nobody asked" in show("mixed", "node=big-1").run(
+    assert "not queried" in show("mixed", "node=big-1").run(
         "document.querySelector('.node[open] .node-body').innerText"
     )
 
@@ -272,6 +275,37 @@ def test_many_nodes_are_drawn_when_asked_for(show):
     assert names == [f"pve-{at:06d}" for at in range(300)]
     ask(browser, "pve-000123")
     assert browser.run(NAMES) == ["pve-000123"]
+
+
+def test_more_than_eight_nodes_are_grouped_by_their_racks_in_the_order_of_names(show):
+    groups = "[...document.querySelectorAll('#groups .group h3 bdi')].map(one => one.textContent)"
+    assert show("eight").run(groups) == ["All"]
+    # What reads alike (r1 and r01) has an order of its own, whatever the order of the nodes.
+    assert show("nine").run(groups) == ["r01", "r1"]
+
+
+def test_a_replica_is_idle_after_ten_minutes(show):
+    browser = show("eight")
+    ask(browser, "state:idle")
+    assert browser.run(NAMES) == ["n1", "n2", "n3", "n4"]
+
+
+def test_a_broken_gpu_in_use_is_found_as_broken_and_as_used(show):
+    browser = show("eight")
+    ask(browser, "state:unhealthy")
+    assert browser.run(NAMES) == ["n5"]
+    ask(browser, "state:used")
+    assert len(browser.run(NAMES)) == 8
+    ask(browser, "state:broken")
+    assert browser.run(NAMES) == ["n5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("n0", "9 min"), ("n1", "10 min"), ("n2", "59 min"), ("n3", "47 h 59 min"), ("n4", "2 d")]
+)
+def test_durations_are_in_days_from_two_days_on(show, name, text):
+    body = show("eight", f"node={name}").run("document.querySelector('.node[open] .node-body').innerText")
+    assert text in body.split("\t") or f"\t{text}" in body or f"\n{text}\n" in body, body
 
 
 def test_one_machine_is_shown_at_once(show):
