@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import CACHE_SHARES
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import gpu_table
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import ProfileError, read_nodes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_of_lists
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import plain_values, refusing, stop_at
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.model_fit import (
+    Kind,
     Wanted,
     fit_models,
     format_fits,
@@ -25,7 +25,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.model
 if t.TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 
+
+@refusing("The question cannot be answered")
 def model_fit(
     models: t.Any,
     nodes: t.Any = None,
@@ -38,49 +41,39 @@ def model_fit(
     gpus: t.Any = None,
     engines: t.Any = None,
 ) -> list[dict[str, t.Any]]:
+    """Return which GPUs carry these models, for a fleet or for every class that is known."""
+    given = plain_values(models=models, nodes=nodes, gpus=gpus, engines=engines, counts=counts)
+    if isinstance(given["models"], dict):
+        given["models"] = [given["models"]]
     errors: list[str] = []
-    given: dict[str, t.Any] = {}
-    for name, value in (("models", models), ("nodes", nodes), ("gpus", gpus), ("engines", engines), ("counts", counts)):
-        try:
-            given[name] = to_plain(list(value) if isinstance(value, tuple) else value, name)
-        except TypeError as exc:
-            errors.append(str(exc))
-    if errors:
-        raise AnsibleFilterError(_message(errors))
-    entries = [given["models"]] if isinstance(given["models"], dict) else given["models"]
+    catalog = catalog_of_lists({name: given[name] for name in ("models", "gpus", "engines")}, errors)
     wanted = Wanted(
         context=_whole("context", context, errors),
         sequences=_whole("sequences", sequences, errors) or 1,
-        kv_dtype=kv_dtype,
-        engine=engine,
+        kv_dtype=_word("kv_dtype", kv_dtype, CACHE_SHARES, errors),
+        engine=_word("engine", engine, catalog.engines, errors),
         counts=tuple(_whole("counts", one, errors) or 0 for one in given["counts"] or ()),
     )
-    if kv_dtype is not None and str(kv_dtype).lower() not in CACHE_SHARES:
-        errors.append(f"kv_dtype must be one of {', '.join(sorted(CACHE_SHARES))}, not {kv_dtype}")
-    try:
-        catalog = check_catalog(
-            entries, None, gpus=given["gpus"], engines=given["engines"], open_engines=given["engines"] is None
-        ).catalog
-        if engine is not None and engine not in catalog.engines:
-            errors.append(f"engine must be one of {', '.join(sorted(catalog.engines))}, not {engine}")
-    except CatalogError as exc:
-        errors += [str(problem) for problem in exc.errors]
-    try:
-        fleet = None if given["nodes"] is None else read_nodes(given["nodes"])
-    except ProfileError as exc:
-        errors += exc.errors
-    if errors:
-        raise AnsibleFilterError(_message(errors))
-    kinds = kinds_of_classes(gpu_table(catalog.gpus)) if fleet is None else kinds_of_fleet(fleet)
+    kinds = _kinds(given["nodes"], catalog, errors)
+    stop_at(errors)
     return fit_models(catalog.models, kinds, wanted, catalog.engines)
 
 
+@refusing("The table cannot be shown")
 def model_fit_table(rows: t.Any) -> str:
+    """Return what model_fit found as a table."""
     try:
-        plain = to_plain(rows, "the rows")
-        return format_fits(plain)
-    except (TypeError, KeyError) as exc:
-        raise AnsibleFilterError(f"expected what model_fit returns ({exc})") from exc
+        return format_fits(plain_values(rows=rows)["rows"])
+    except (TypeError, KeyError, AttributeError) as exc:
+        raise InputError([f"needs what model_fit returns ({exc})"]) from None
+
+
+def _kinds(nodes: t.Any, catalog: Catalog, errors: list[str]) -> list[Kind]:
+    if nodes is None:
+        return kinds_of_classes(gpu_table(catalog.gpus))
+    with collecting(errors):
+        return kinds_of_fleet(read_nodes(nodes))
+    return []
 
 
 def _whole(name: str, value: t.Any, errors: list[str]) -> int | None:
@@ -94,8 +87,14 @@ def _whole(name: str, value: t.Any, errors: list[str]) -> int | None:
     return int(text)
 
 
-def _message(errors: list[str]) -> str:
-    return "The question cannot be answered:\n" + "\n".join(errors)
+def _word(name: str, value: t.Any, known: t.Iterable[str], errors: list[str]) -> str | None:
+    """Return one of the words that are known; None where none was given."""
+    if value is None or value == "":
+        return None
+    if str(value) not in known:
+        errors.append(f"{name} must be one of {', '.join(sorted(known))}, not {str(value)[:50]}")
+        return None
+    return str(value)
 
 
 class FilterModule:

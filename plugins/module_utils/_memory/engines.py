@@ -69,6 +69,8 @@ class EngineMemory:
     # Whether the scratch memory of a step is computed for this engine, and whether a catalog said what it is instead.
     factors: bool = False
     stated: bool = False
+    # Engines for texts that are read as a whole keep no cache of them.
+    caches: bool = True
 
 
 # Engines take larger batches, and with them more scratch memory, on GPUs of 70 GiB and more.
@@ -188,9 +190,15 @@ ENGINE_MEMORY: t.Mapping[str, t.Tuple[EngineMemory, ...]] = {
             overhead_gib=2.5,
         ),
     ),
-    "tei": (EngineMemory(name="tei", source="no measurement: the constants for an unknown engine", split="none"),),
+    "tei": (
+        EngineMemory(
+            name="tei", source="no measurement: the constants for an unknown engine", split="none", caches=False
+        ),
+    ),
     "infinity": (
-        EngineMemory(name="infinity", source="no measurement: the constants for an unknown engine", split="none"),
+        EngineMemory(
+            name="infinity", source="no measurement: the constants for an unknown engine", split="none", caches=False
+        ),
     ),
     "sim": (
         EngineMemory(name="sim", source="loads nothing", utilisation=1.0, overhead_gib=0.0, overhead_large_gib=0.0),

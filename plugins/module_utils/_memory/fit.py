@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import WHOLE
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
     EXACT,
-    GIB,
     Case,
     Need,
     cache,
@@ -65,7 +64,7 @@ def fit(case: Case) -> Fit:
     if room.unknown:
         return Fit(found, have, fits)
     largest = room.largest_context()
-    if case.run.cache_bytes and fits and case.context is not None:
+    if case.pool_gib is not None and fits and case.context is not None:
         # The pool is what was stated, whatever else the GPU has.
         fits = largest >= case.context
     return Fit(found, have, fits, largest, room.most_sequences(), room.cache_tokens())
@@ -73,7 +72,7 @@ def fit(case: Case) -> Fit:
 
 def fits_at_all(case: Case) -> t.Optional[bool]:
     """Return whether a model fits, as ``fit`` says it, without how much more would."""
-    return fit(case).fits if case.run.cache_bytes else _verdict(need(case), usable(case))
+    return fit(case).fits if case.pool_gib is not None else _verdict(need(case), usable(case))
 
 
 def _verdict(found: Need, have: float) -> t.Optional[bool]:
@@ -87,7 +86,7 @@ class _Room:
 
     def __init__(self, case: Case, found: Need, have: float) -> None:
         self._case = case
-        stated = case.run.cache_bytes
+        stated = case.pool_gib
         named = "kv_cache" in found.unknown and case.context is not None
         self.unknown = named or cache(case, 1, 1).gib is None
         self._moves = case.engine.rule == WHOLE and stated is None
@@ -96,7 +95,7 @@ class _Room:
             for term in found.terms
             if term.name not in _CACHE_TERMS and not (self._moves and term.name in _SCRATCH_TERMS)
         ]
-        self._room = stated / GIB if stated is not None else have - sum(taken)
+        self._room = stated if stated is not None else have - sum(taken)
 
     def left(self, context: int, sequences: int) -> float:
         """Return what so many sequences of so many tokens leave in GiB, below zero where they lack."""

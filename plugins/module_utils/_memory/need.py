@@ -162,6 +162,15 @@ class Case:
         """The GiB of a token on one rank, in layers that see all and in those that see a window; None is not known."""
         return _rates(self)
 
+    @functools.cached_property
+    def pool_gib(self) -> t.Optional[float]:
+        """The cache that an argument states, by its bytes or by its tokens; None where none does."""
+        if self.run.cache_bytes:
+            return self.run.cache_bytes / GIB
+        if self.run.cache_tokens and self.rates is not None:
+            return self.run.cache_tokens * sum(self.rates)
+        return None
+
     @property
     def max_sequences(self) -> int:
         """The sequences that the engine runs at once at most."""
@@ -273,8 +282,11 @@ def _rank_share(case: Case) -> float:
 
 def _cache(case: Case) -> t.Iterator[Term]:
     run, note = case.run, ""
-    if run.cache_bytes:
-        yield Term("kv_cache", run.cache_bytes / GIB, STATED, "--kv-cache-memory-bytes")
+    if not case.engine.caches:
+        return
+    if case.pool_gib is not None:
+        option = "--kv-cache-memory-bytes" if run.cache_bytes else "--max-total-tokens"
+        yield Term("kv_cache", case.pool_gib, STATED, option)
         return
     attention, padding, state = cache(case, case.context, run.sequences)
     if attention is not None:
@@ -313,7 +325,7 @@ def _rates(case: Case) -> t.Optional[t.Tuple[float, float]]:
     """Return the GiB of a token on one rank: in layers that see all, and in those that see a window."""
     facts = case.facts
     rates, part = _bytes_per_token(facts), _layers_on_gpu(case)
-    if rates == (0, 0) or case.run.cache_on_host:
+    if rates == (0, 0) or case.run.cache_on_host or not case.engine.caches:
         return 0.0, 0.0
     share = cache_share(case.run, latent=facts.kv_heads is None)
     if rates is None or share is None or part is None:
@@ -388,6 +400,8 @@ def _padding_gib(case: Case, context: t.Optional[int], sequences: int) -> float:
 
 def _state_gib(case: Case, sequences: int) -> t.Optional[float]:
     facts = case.facts
+    if not case.engine.caches:
+        return 0.0
     if facts.state_bytes is None:
         return None if _some_layers_keep_no_cache(facts) else 0.0
     part = _layers_on_gpu(case)

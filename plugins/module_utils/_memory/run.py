@@ -484,6 +484,9 @@ def _read_words(syntax: _Syntax, args: t.Sequence[str]) -> t.Tuple[t.Dict[str, t
         found = _read_value(option, text) if option.kind != "flag" or not equals else {}
         if found:
             values.update(found)
+        elif len(words) == 1 and not equals:
+            # Without its value it must not take what stands behind it once others are gone.
+            other.append(f"{word}=")
         else:
             other += words
     return values, other

@@ -14,12 +14,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.ask import Question, answer_to_plain, ask
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import engine_memory
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import ENGINE_MEMORY, engine_memory
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT, Gpu
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import cache_arguments
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import SIMULATOR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
@@ -39,6 +38,10 @@ if t.TYPE_CHECKING:
 
 # What an engine gets to see of a GPU of which only the nominal size is known: error correction takes a sixteenth.
 _LEAST_SHARE = 0.9375
+
+
+# Words in the names of classes that engines take as a reason for smaller batches.
+_SMALL = frozenset(word for rows in ENGINE_MEMORY.values() for row in rows for word in row.small)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +115,21 @@ def fit_models(
     Of the engines of a model the first that certainly fits is taken, else the first that may, else the one that comes
     nearest to it; ``reason`` says why none was counted.
     """
-    return [
-        {"model": model.name, **_shown(kind), **_fit_model(model, kind, wanted, engines)}
-        for model in models
-        for kind in kinds
-    ]
+    looks = [_look(kind) for kind in kinds]
+    rows = []
+    for model in models:
+        answers: dict[t.Hashable, dict[str, t.Any]] = {}
+        for kind, look in zip(kinds, looks, strict=True):
+            if look not in answers:
+                answers[look] = _fit_model(model, kind, wanted, engines)
+            rows.append({"model": model.name, **_shown(kind), **answers[look]})
+    return rows
+
+
+def _look(kind: Kind) -> t.Hashable:
+    """Return all that an answer depends on, so that kinds which differ by their name alone are asked about once."""
+    small = frozenset(word for word in _SMALL if word in (kind.gpu_class or ""))
+    return kind.vendor, kind.compute_cap, kind.memory_mib, kind.reserved_mib, kind.most, small
 
 
 def format_fits(rows: Sequence[Mapping[str, t.Any]]) -> str:
@@ -185,7 +198,7 @@ def _rank(answer: Answer) -> tuple[int, float]:
 
 def _refusal(model: Model, name: str, engine: Engine | None, kind: Kind) -> str | None:
     """Say why this engine cannot run the model on such a GPU, whatever its memory is; None where it can."""
-    if name not in model.engines and name != SIMULATOR:
+    if name not in model.engines:
         return f"{model.name} is not served by {name}"
     if engine is None:
         return None

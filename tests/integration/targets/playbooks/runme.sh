@@ -71,6 +71,8 @@ play one -i "$root/examples/rack/inventory.yml" knaster.inventory.summary | tee 
 if grep -E ' changed=[1-9]' again.log; then exit 1; fi
 play one -i "$root/examples/rack/inventory.yml" knaster.inventory.what_if | tee lost.log
 grep -E 'h100-[23]' lost.log
+play one -i "$root/examples/rack/inventory.yml" knaster.inventory.fits -e fits_models=qwen3-8b -e fits_context=8192 | tee fits.log
+grep -E 'qwen3-8b .* yes ' fits.log
 
 # The machines of the plan as files and commands, without touching anything; again: nothing changes.
 play one -i "$root/examples/rack/inventory.yml" -e provision_state=rendered knaster.inventory.provision

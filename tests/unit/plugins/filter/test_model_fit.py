@@ -107,5 +107,5 @@ def test_what_can_not_be_asked_is_told(args, options, message):
 
 
 def test_the_table_takes_only_rows():
-    with pytest.raises(AnsibleFilterError, match="expected what model_fit returns"):
+    with pytest.raises(AnsibleFilterError, match="needs what model_fit returns"):
         FILTERS["model_fit_table"]([{"model": "m"}])

@@ -303,6 +303,13 @@ def test_a_pool_that_is_stated_holds_what_it_holds():
     assert fit(case(args=["--kv-cache-memory-bytes", "20G"], context=8192)).fits is False
 
 
+def test_a_pool_may_be_stated_in_tokens():
+    found = fit(case(engine="sglang", args=["--max-total-tokens", "16384"], context=8192, longest=131072))
+    assert found.need.term("kv_cache").gib == 2.0
+    assert (found.largest_context, found.most_sequences, found.fits) == (16384, 2, True)
+    assert fit(case(engine="sglang", args=["--max-total-tokens", "8192"], context=8193)).fits is False
+
+
 def test_nothing_finds_room_where_the_weights_find_none():
     found = fit(case(QWEN_32B, context=4096, longest=40960))
     assert (found.fits, found.largest_context, found.most_sequences, found.cache_tokens) == (False, 0, 0, 0)
@@ -317,3 +324,9 @@ def test_well_known_pairs_fit():
     found = fit(case(gpt_oss, gpu=H100, quantization="mxfp4", context=8192, longest=131072))
     assert found.fits is True
     assert found.largest_context > 32768
+
+
+def test_engines_for_texts_that_are_read_as_a_whole_keep_no_cache():
+    found = fit(case(MemoryFacts(weights_gib=1.06), "tei", context=8192, generates=False))
+    assert [part.name for part in found.need.terms] == ["weights", "overhead"]
+    assert (found.fits, found.need.bound) == (True, "exact")

@@ -106,6 +106,7 @@ def test_variables_come_before_the_entry_and_behind_the_arguments():
         ("vllm", ["-O3", "--quantization=fp8"], ("-O", "--quantization"), ()),
         ("vllm", ["--max-model-len", "long"], ("--max-model-len",), ()),
         ("vllm", ["--max-model-len"], ("--max-model-len",), ()),
+        ("llamacpp", ["--ctx-size", "--cpu-moe", "8192"], ("--ctx-size",), ()),
         ("vllm", ["--gpu-memory-utilization", "90"], ("--gpu-memory-utilization",), ()),
         ("vllm", ["--limit-mm-per-prompt", '{"image": 4}'], ("--limit-mm-per-prompt",), ()),
         ("vllm", ["--of-tomorrow", "1"], (), ("--of-tomorrow",)),
