@@ -98,7 +98,7 @@ class _Data:
         ordered = sorted(nodes, key=lambda node: natural_key(str(node["name"])))
         # A profile written by hand may leave the class to the table of GPUs; it is looked up as the plan does it.
         fleet = read_nodes(with_known_states(list(nodes)))
-        for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True):
+        for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True):
             self.classes[fleet.names[node], index] = fleet.shapes[shape].gpu_class
         rows = [self._node(node, left.get(node["name"]) or {}) for node in ordered]
         return {

@@ -31,7 +31,7 @@ def fitting_by_card(
     fleet = read_nodes(nodes)
     fits: dict[int, list[str]] = {}
     found: dict[tuple[str, int], list[str]] = {}
-    for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True):
+    for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True):
         if shape not in fits:
             fits[shape] = list(models_fitting(models, fleet.shapes[shape], engine=None, kind=None, engines=engines))
         found[fleet.names[node], index] = fits[shape]

@@ -100,12 +100,12 @@ class _Known:
         self._by_index: dict[tuple[str, int], tuple[str | None, _Look]] = {}
         self._by_identity: dict[tuple[str, str], _Look] = {}
         for node, index, shape, flags, uuid, address in zip(
-            fleet.card_node,
-            fleet.card_index,
-            fleet.card_shape,
-            fleet.card_flags,
-            fleet.card_uuid,
-            fleet.card_pci,
+            fleet.gpu_node,
+            fleet.gpu_index,
+            fleet.gpu_shape,
+            fleet.gpu_flags,
+            fleet.gpu_uuid,
+            fleet.gpu_pci,
             strict=True,
         ):
             look = (fleet.shapes[shape].gpu_class or UNKNOWN_CLASS, bool(flags & UNHEALTHY))
@@ -163,15 +163,15 @@ def _rows_without_ledger(fleet: Fleet, plan: Mapping[str, t.Any]) -> list[dict[s
     """The ledger of a plan that was written by hand, by the same rules."""
     ledger, owners = Ledger(fleet, (), passthrough=True), _owners(plan)
     states: dict[int, str] = {}
-    for cell in fleet.cells:
-        states.update(dict.fromkeys(cell.cards, ledger.cell_state(cell)))
+    for part in fleet.node_pools:
+        states.update(dict.fromkeys(part.gpus, ledger.idle_state(part)))
     rows = []
-    for card, (node, index) in enumerate(zip(fleet.card_node, fleet.card_index, strict=True)):
+    for card, (node, index) in enumerate(zip(fleet.gpu_node, fleet.gpu_index, strict=True)):
         key = (fleet.names[node], index)
         row: dict[str, t.Any] = {"node": key[0], "gpu_index": index, "state": states[card]}
         if key in owners:
             row |= {"state": USED, "by": owners.pop(key)}
-            if fleet.card_flags[card] & UNHEALTHY:
+            if fleet.gpu_flags[card] & UNHEALTHY:
                 row["healthy"] = False
         elif row["state"] == "external":
             row["by"] = fleet.holders.get(card)

@@ -151,7 +151,7 @@ def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], cata
     engines = catalog.engines or BUILTIN_ENGINES
     shapes = {
         (fleet.names[node], index): fleet.shapes[shape]
-        for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True)
+        for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True)
     }
     rows: list[tuple[t.Any, ...]] = []
     fits: dict[str, tuple[str, ...]] = {}
