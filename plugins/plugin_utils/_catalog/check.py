@@ -71,6 +71,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values 
     read_flag,
     read_scale_min,
     read_source,
+    read_spread,
     text,
     texts,
     whole,
@@ -127,6 +128,7 @@ PROFILE_FIELDS: Mapping[str, Reader | None] = {
     "weight": whole(0, 1_000_000),
     "priority": _order,
     "startup_timeout": duration(),
+    "gpu_nodes": read_flag,
 }
 SCALING_FIELDS: Mapping[str, Reader | None] = {
     "min": read_scale_min,
@@ -167,6 +169,8 @@ MODEL_FIELDS: Mapping[str, Reader | None] = {
     "quantization": choice(QUANTIZATIONS),
     "memory": None,
     "placement_priority": _order,
+    "spread": read_spread,
+    "per_node": whole(1, 1),
     "source_note": read_description,
 }
 NEEDS_FIELDS: Mapping[str, Reader | None] = {
@@ -204,6 +208,8 @@ ROLE_FIELDS: Mapping[str, Reader | None] = {
     "priority": _order,
     "cpu_fallback": read_flag,
     "colocate": _simple_name,
+    "spread": read_spread,
+    "per_node": whole(1, 1),
     "vm": None,
 }
 GPU_FIELDS: Mapping[str, Reader | None] = {

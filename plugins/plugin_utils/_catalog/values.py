@@ -140,6 +140,32 @@ def choice(known: Sequence[str]) -> Callable[[t.Any], str]:
     return read
 
 
+def read_spread(value: t.Any) -> str | dict[str, t.Any]:
+    """Read over what replicas spread: node or fabric, or a map of by, label and hard."""
+    words = ("node", "fabric")
+    if isinstance(value, str):
+        return choice(words)(value)
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise WrongValueError(f"expected node, fabric or a map, found {shown(value)}", "write spread: node")
+    findings: list[tuple[Keys, str, str]] = []
+    for key in value:
+        if key not in ("by", "label", "hard"):
+            findings.append(((key,), f"{shown(key)} is not known here", "one of by, label, hard"))
+    found = {key: item for key, item in value.items() if item is not None}
+    by, label = found.get("by", "node"), found.get("label")
+    if by not in (*words, "label"):
+        findings.append((("by",), f"{shown(by)} is not known here", "one of node, fabric, label"))
+    if not isinstance(found.get("hard", False), bool):
+        findings.append((("hard",), f"expected true or false, found {shown(found['hard'])}", "write true or false"))
+    if label is not None and (not isinstance(label, str) or not label.strip()):
+        findings.append((("label",), f"expected the name of a label, found {shown(label)}", "write it as text"))
+    elif (by == "label") is not (label is not None):
+        findings.append((("label",), "by: label and label: NAME go together", "write both, or neither"))
+    if findings:
+        raise WrongValueError(findings=findings)
+    return found
+
+
 def texts(
     item: Callable[[t.Any], str], *, what: str = "text", unique: bool = True
 ) -> Callable[[t.Any], tuple[str, ...]]:

@@ -37,6 +37,8 @@ _FOR_PLACEMENT = (
     "profiles",
     "scaling",
     "placement_priority",
+    "spread",
+    "per_node",
 )
 _FOR_ENGINE = (
     "name",

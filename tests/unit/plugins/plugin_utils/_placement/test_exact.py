@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement import search
 
-from .helpers import card, make_plan, model, node, role
+from .helpers import make_plan, model, node, role
 
 PEERS = Path(__file__).resolve().parents[4] / "peers"
 SHARE = 1 if os.environ.get("KNASTER_FULL") else 10
