@@ -81,6 +81,7 @@ class Naive:
             for gpu in sorted(node["gpus"] or [], key=lambda gpu: gpu["index"])
             if gpu["healthy"] and not gpu["holder"]
         ]
+        self.broken = [any(gpu["healthy"] is False for gpu in n["gpus"] or []) for n in self.nodes]
         self.ram = [n["memory_mib"] - max(2048, -int(-n["memory_mib"] * 0.05 // 1)) for n in self.nodes]
         self.assignments = []
         self.replicas = []
@@ -123,7 +124,7 @@ class Naive:
                 continue
             it = cap(gpu["compute_cap"])
             held = any(holds(node, model) for model in models_on(needs, gpu, self.models))
-            key = (sign * gpu["memory_gb"], sign * it[0], sign * it[1], not held, at, gpu["index"])
+            key = (sign * gpu["memory_gb"], sign * it[0], sign * it[1], not held, self.broken[at], at, gpu["index"])
             if best is None or key < best[0]:
                 best = key, spot
         return None if best is None else best[1]
@@ -183,18 +184,18 @@ class Naive:
                 and has_labels(node, profile.get("node_selector", {}))
                 and (holds(node, model) or space >= profile.get("min_disk_gb", 0))
             ):
-                able.append((not holds(node, model), len(gpus), at, gpus[:wanted]))
-        able.sort(key=lambda each: each[:3])
+                able.append((not holds(node, model), self.broken[at], len(gpus), at, gpus[:wanted]))
+        able.sort(key=lambda each: each[:4])
         if profile["nodes"] == 1:
-            return [able[0][2:]] if able else None
+            return [able[0][3:]] if able else None
         best = None
-        for fabric in {name for each in able for name in self.nodes[each[2]]["fabrics"]}:
-            members = [each for each in able if fabric in self.nodes[each[2]]["fabrics"]]
+        for fabric in {name for each in able for name in self.nodes[each[3]]["fabrics"]}:
+            members = [each for each in able if fabric in self.nodes[each[3]]["fabrics"]]
             chosen = members[: profile["nodes"]]
             if len(chosen) == profile["nodes"]:
-                key = (sum(each[0] for each in chosen), len(members), natural(fabric))
+                key = (*(sum(each[part] for each in chosen) for part in (0, 1)), len(members), natural(fabric))
                 if best is None or key < best[0]:
-                    best = key, [each[2:] for each in chosen]
+                    best = key, [each[3:] for each in chosen]
         return None if best is None else best[1]
 
 

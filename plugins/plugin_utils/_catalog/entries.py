@@ -59,6 +59,7 @@ class Profile:
     weight: float = 1
     priority: int = 0
     startup_timeout: int = 1200
+    gpu_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,8 @@ class Model:
     quantization: str | None = None
     memory: MemoryFacts | None = None
     placement_priority: int = DEFAULT_PRIORITY
+    spread: str | Mapping[str, t.Any] | None = None
+    per_node: int | None = None
     source_note: str | None = None
 
     @property
@@ -144,6 +147,8 @@ class Role:
     priority: int = DEFAULT_PRIORITY
     cpu_fallback: bool = False
     colocate: str | None = None
+    spread: str | Mapping[str, t.Any] | None = None
+    per_node: int | None = None
     vm: Mapping[str, t.Any] = field(default_factory=dict)
 
 

@@ -198,6 +198,9 @@ def _check_profile(entry: Entry, keys: Keys, model: Model, profile: Profile, *, 
     if profile.engine not in model.engines and profile.engine != SIMULATOR and entry.good(("engines",)):
         message = f"engine {profile.engine} is not among the engines of the model"
         entry.error("contradiction", (*keys, "engine"), message, f"add it there, or use {' or '.join(model.engines)}")
+    if profile.gpu_nodes and profile.gpu_class is not None and entry.good((*keys, "gpu_nodes"), (*keys, "gpu_class")):
+        message = "gpu_nodes admits nodes with GPUs for work on the CPU, but this profile asks for a GPU"
+        entry.error("contradiction", (*keys, "gpu_nodes"), message, "remove it, or gpu_class")
     if profile.gpu_class is None:
         if not engine.cpu and entry.good((*keys, "gpu_class")):
             message = f"{engine.name} needs a GPU, but the profile names no gpu_class"
@@ -483,6 +486,12 @@ def _check_needs(entry: Entry, role: Role, rules: Rules) -> None:
         entry.error(
             "contradiction", ("needs", "gpu_nodes"), message, "remove it, or add gpu: false or cpu_fallback: true"
         )
+    if role.per_node and role.colocate and entry.good(("per_node",), ("colocate",)):
+        message = "one on every node has no other replica to share a GPU with"
+        entry.error("contradiction", ("per_node",), message, "remove per_node, or colocate")
+    if role.per_node and role.count != 1 and entry.good(("per_node",), ("count",)):
+        message = "per_node runs one on every node that matches, so there is no number to count"
+        entry.error("contradiction", ("per_node",), message, "remove per_node, or count")
     if (
         needs.min_cc
         and needs.max_cc

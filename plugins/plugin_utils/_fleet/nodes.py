@@ -7,8 +7,8 @@
 
 """Node profiles as planning sees them: one pass over plain profiles, with every error of the input in one go.
 
-GPUs that are alike share one ``Shape``, and the GPUs of one node that are alike share one ``Cell``. Everything after
-this file works on shapes and cells; a single GPU is looked at again only when it is taken.
+GPUs that are alike share one ``Shape``, and the GPUs of one node that are alike share one ``NodePool``. Everything after
+this file works on shapes and node pools; a single GPU is looked at again only when it is taken.
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ NODE_STATES = (READY, CORDONED, DRAINING, UNREACHABLE)
 UNHEALTHY, IOMMU, EXTERNAL, PAIRED, HEALTH_UNKNOWN = 1, 2, 4, 8, 16
 # Beside EXTERNAL: it is a process of the node itself that has it.
 OF_HOST = 32
+# The inventory keeps new work off it.
+GPU_CORDONED = 64
+GPU_STATES = (READY, CORDONED)
 
 # What an engine gets to see of a GPU of which only the nominal size is known: inline ECC costs a sixteenth.
 _PRINTED_SHARE = 0.9375
 _DEFAULT_RESERVE_MIB = 2048
 _DEFAULT_RESERVE_SHARE = 0.05
 # What tells GPUs apart. A collected profile has all of these keys, and reading them at once is what a large fleet needs.
-_LOOK_DEFAULTS: tuple[tuple[str, t.Any], ...] = (
+_SIGNATURE_DEFAULTS: tuple[tuple[str, t.Any], ...] = (
     ("gpu_class", None),
     ("name", None),
     ("memory_gb", None),
@@ -59,7 +62,7 @@ _LOOK_DEFAULTS: tuple[tuple[str, t.Any], ...] = (
     ("mig", None),
     ("vendor", None),
 )
-_look = operator.itemgetter(*(key for key, _default in _LOOK_DEFAULTS))
+_signature = operator.itemgetter(*(key for key, _default in _SIGNATURE_DEFAULTS))
 # A truth value is an int to isinstance, and no size.
 _WHOLE = (int,)
 _NO_LABELS: Mapping[str, str] = {}
@@ -105,13 +108,13 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class NodePool:
     """The GPUs of one node that have the same shape and the same flags, as GPU numbers in index order."""
 
     node: int
     shape: int
     flags: int
-    cards: list[int]
+    gpus: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,21 +137,21 @@ class Fleet:
     labels: list[Mapping[str, str]]
     fabrics: list[tuple[str, ...]]
     free_gb: list[Number | None]
-    card_count: list[int | None]
+    gpu_count: list[int | None]
     asked_weights: list[bool]
     weights: list[WeightsEntry]
     shapes: list[Shape]
-    cells: list[Cell]
-    node_cells: list[tuple[int, int]]
-    card_node: list[int]
-    card_index: list[int]
-    card_shape: list[int]
-    card_flags: list[int]
-    card_uuid: list[str | None]
-    card_pci: list[str | None]
+    node_pools: list[NodePool]
+    node_span: list[tuple[int, int]]
+    gpu_node: list[int]
+    gpu_index: list[int]
+    gpu_shape: list[int]
+    gpu_flags: list[int]
+    gpu_uuid: list[str | None]
+    gpu_pci: list[str | None]
     pairs: Mapping[int, tuple[int, ...]]
     # Nodes that have a GPU without memory of its own.
-    pools: frozenset[int]
+    unified_nodes: frozenset[int]
     holders: Mapping[int, str]
     ours: Mapping[int, str]
     fingerprint: str
@@ -224,22 +227,22 @@ class _Reader:
         self.labels: list[Mapping[str, str]] = []
         self.fabrics: list[tuple[str, ...]] = []
         self.free_gb: list[Number | None] = []
-        self.card_count: list[int | None] = []
+        self.gpu_count: list[int | None] = []
         self.asked: list[bool] = []
         self.weights: dict[tuple[t.Any, ...], WeightsEntry | None] = {}
         self.shapes: list[Shape] = []
         self.shape_numbers: dict[Shape, int] = {}
-        self.looks: dict[tuple[t.Any, ...], tuple[int, int]] = {}
-        self.cells: list[Cell] = []
-        self.node_cells: list[tuple[int, int]] = []
-        self.card_node: list[int] = []
-        self.card_index: list[int] = []
-        self.card_shape: list[int] = []
-        self.card_flags: list[int] = []
-        self.card_uuid: list[str | None] = []
-        self.card_pci: list[str | None] = []
+        self.signatures: dict[tuple[t.Any, ...], tuple[int, int]] = {}
+        self.node_pools: list[NodePool] = []
+        self.node_span: list[tuple[int, int]] = []
+        self.gpu_node: list[int] = []
+        self.gpu_index: list[int] = []
+        self.gpu_shape: list[int] = []
+        self.gpu_flags: list[int] = []
+        self.gpu_uuid: list[str | None] = []
+        self.gpu_pci: list[str | None] = []
         self.pairs: dict[int, tuple[int, ...]] = {}
-        self.pools: set[int] = set()
+        self.unified: set[int] = set()
         self.holders: dict[int, str] = {}
         self.ours: dict[int, str] = {}
         self.label_memo: dict[tuple[tuple[str, t.Any], ...], Mapping[str, str]] = {}
@@ -251,7 +254,7 @@ class _Reader:
         if state is None:
             state = READY
         elif state not in NODE_STATES:
-            self.errors.append(f"{where}: state {state!r} is none of {', '.join(NODE_STATES)}.")
+            self.errors.append(f"{where}: state {state!r} must be one of {', '.join(NODE_STATES)}.")
         self.states.append(state)
         self._memory(where, profile)
         self._labels(where, profile.get("labels"))
@@ -259,26 +262,26 @@ class _Reader:
         self._storage(where, profile.get("storage"))
         self._weights(where, profile.get("weights"))
         self.errors.extend(find_fact_errors(where, profile))
-        first = len(self.cells)
+        first = len(self.node_pools)
         gpus = profile.get("gpus")
         if gpus is None:
-            self.card_count.append(None)
+            self.gpu_count.append(None)
         elif not isinstance(gpus, (list, tuple)):
             self.errors.append(f"{where}: 'gpus' is a list of GPUs (or null: not known), this is {_kind(gpus)}.")
-            self.card_count.append(None)
+            self.gpu_count.append(None)
         else:
-            self.card_count.append(len(gpus))
+            self.gpu_count.append(len(gpus))
             if gpus:
-                self._cards(where, gpus)
-        self.node_cells.append((first, len(self.cells)))
+                self._gpus(where, gpus)
+        self.node_span.append((first, len(self.node_pools)))
 
     def check_identities(self) -> None:
-        """Report what should tell GPUs apart and is no text; looked at all at once, because it hardly ever is."""
-        for key, values in (("uuid", self.card_uuid), ("pci address", self.card_pci)):
+        """Report what should tell GPUs apart and is no text; checked all at once, because it hardly ever is."""
+        for key, values in (("uuid", self.gpu_uuid), ("pci address", self.gpu_pci)):
             if not {type(value) for value in values} <= {str, type(None)}:
-                for card, value in enumerate(values):
+                for gpu, value in enumerate(values):
                     if value is not None and not isinstance(value, str):
-                        where = f"node {self.names[self.card_node[card]]}, GPU {self.card_index[card]}"
+                        where = f"node {self.names[self.gpu_node[gpu]]}, GPU {self.gpu_index[gpu]}"
                         self.errors.append(f"{where}: {key} is a text, this is {value!r}.")
 
     def _number(self, where: str, key: str, value: t.Any) -> Number | None:
@@ -376,36 +379,40 @@ class _Reader:
         self._number(where, "weights size_gb", entry.get("size_gb"))
         return bool(entry.get("state", "complete") == "complete")
 
-    def _cards(self, where: str, gpus: Sequence[t.Any]) -> None:
-        gpus = self._sorted_cards(where, gpus)
-        node, looks = len(self.names) - 1, self.looks
+    def _gpus(self, where: str, gpus: Sequence[t.Any]) -> None:
+        gpus = self._sorted_gpus(where, gpus)
+        node, signatures = len(self.names) - 1, self.signatures
         own: dict[tuple[int, int], list[int]] = {}
-        number = len(self.card_node)
+        number = len(self.gpu_node)
         last: tuple[int, int] | None = None
         mine: list[int] = []
         for gpu in gpus:
             get = gpu.get
             try:
-                look = _look(gpu)
+                signature = _signature(gpu)
             except KeyError:
-                look = tuple(get(key, default) for key, default in _LOOK_DEFAULTS)
+                signature = tuple(get(key, default) for key, default in _SIGNATURE_DEFAULTS)
             reserved = get("reserved_mib")
             if reserved is not None:
-                look = (*look, reserved)
+                signature = (*signature, reserved)
+            cordoned = 0
+            if "state" in gpu:
+                cordoned = self._gpu_state(f"{where}, GPU {get('index')}", gpu["state"])
             # Hardly any GPU has one of these.
             if "unified_memory" in gpu or "vgpu" in gpu:
                 unified = bool(get("unified_memory"))
                 pool = self.memory_mib[-1] if unified else None
-                look = (*look[: len(_LOOK_DEFAULTS)], reserved, unified, bool(get("vgpu")), pool)
+                signature = (*signature[: len(_SIGNATURE_DEFAULTS)], reserved, unified, bool(get("vgpu")), pool)
                 if unified:
-                    self.pools.add(node)
+                    self.unified.add(node)
             try:
-                found = looks.get(look)
+                found = signatures.get(signature)
             except TypeError:
                 found = None
             if found is None:
-                found = self._new_look(f"{where}, GPU {get('index')}", look)
+                found = self._new_signature(f"{where}, GPU {get('index')}", signature)
             shape, flags = found
+            flags |= cordoned
             pci = get("pci")
             address = None
             if pci is not None:
@@ -419,23 +426,23 @@ class _Reader:
             holder = get("holder")
             if holder is not None:
                 flags |= self._holder(where, number, holder)
-            self.card_node.append(node)
-            self.card_index.append(gpu["index"])
-            self.card_shape.append(shape)
-            self.card_flags.append(flags)
-            self.card_uuid.append(get("uuid"))
-            self.card_pci.append(address)
+            self.gpu_node.append(node)
+            self.gpu_index.append(gpu["index"])
+            self.gpu_shape.append(shape)
+            self.gpu_flags.append(flags)
+            self.gpu_uuid.append(get("uuid"))
+            self.gpu_pci.append(address)
             if (shape, flags) != last:
                 last = (shape, flags)
                 known = own.get(last)
                 if known is None:
                     known = own[last] = []
-                    self.cells.append(Cell(node=node, shape=shape, flags=flags, cards=known))
+                    self.node_pools.append(NodePool(node=node, shape=shape, flags=flags, gpus=known))
                 mine = known
             mine.append(number)
             number += 1
 
-    def _sorted_cards(self, where: str, gpus: Sequence[t.Any]) -> Sequence[dict[str, t.Any]]:
+    def _sorted_gpus(self, where: str, gpus: Sequence[t.Any]) -> Sequence[dict[str, t.Any]]:
         try:
             indices = [gpu["index"] for gpu in gpus]
         except (KeyError, TypeError):
@@ -455,9 +462,9 @@ class _Reader:
                 )
         return []
 
-    def _new_look(self, where: str, look: tuple[t.Any, ...]) -> tuple[int, int]:
-        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor = look[: len(_LOOK_DEFAULTS)]
-        more = look[len(_LOOK_DEFAULTS) :]
+    def _new_signature(self, where: str, signature: tuple[t.Any, ...]) -> tuple[int, int]:
+        gpu_class, name, size_gb, mib, cap, healthy, mig, vendor = signature[: len(_SIGNATURE_DEFAULTS)]
+        more = signature[len(_SIGNATURE_DEFAULTS) :]
         reserved = more[0] if more else None
         unified, virtual, pool = more[1:] or (False, False, None)
         for key, value in (("gpu_class", gpu_class), ("name", name), ("vendor", vendor)):
@@ -504,8 +511,13 @@ class _Reader:
             self.shapes.append(shape)
         flags = UNHEALTHY if healthy is False else HEALTH_UNKNOWN if healthy is None else 0
         with contextlib.suppress(TypeError):
-            self.looks[look] = (number, flags)
+            self.signatures[signature] = (number, flags)
         return number, flags
+
+    def _gpu_state(self, where: str, state: t.Any) -> int:
+        if state is not None and state not in GPU_STATES:
+            self.errors.append(f"{where}: state {state!r} must be one of {', '.join(GPU_STATES)}.")
+        return GPU_CORDONED if state == CORDONED else 0
 
     def _peers(self, number: int, address: t.Any, peers: t.Any, gpus: Sequence[dict[str, t.Any]]) -> int:
         """A group is handed over whole: functions of the same slot and bridges go along, anything else does not."""
@@ -552,20 +564,20 @@ class _Reader:
             labels=self.labels,
             fabrics=self.fabrics,
             free_gb=self.free_gb,
-            card_count=self.card_count,
+            gpu_count=self.gpu_count,
             asked_weights=self.asked,
             weights=[found for found in self.weights.values() if found is not None],
             shapes=self.shapes,
-            cells=self.cells,
-            node_cells=self.node_cells,
-            card_node=self.card_node,
-            card_index=self.card_index,
-            card_shape=self.card_shape,
-            card_flags=self.card_flags,
-            card_uuid=self.card_uuid,
-            card_pci=self.card_pci,
+            node_pools=self.node_pools,
+            node_span=self.node_span,
+            gpu_node=self.gpu_node,
+            gpu_index=self.gpu_index,
+            gpu_shape=self.gpu_shape,
+            gpu_flags=self.gpu_flags,
+            gpu_uuid=self.gpu_uuid,
+            gpu_pci=self.gpu_pci,
             pairs=self.pairs,
-            pools=frozenset(self.pools),
+            unified_nodes=frozenset(self.unified),
             holders=self.holders,
             ours=self.ours,
             fingerprint=self._fingerprint(),
@@ -578,15 +590,15 @@ class _Reader:
             self.names,
             self.states,
             self.usable_mib,
-            self.card_count,
-            self.card_node,
-            self.card_index,
-            self.card_shape,
-            self.card_flags,
+            self.gpu_count,
+            self.gpu_node,
+            self.gpu_index,
+            self.gpu_shape,
+            self.gpu_flags,
         )
         for column in columns:
             digest.update(repr(column).encode())
-        for texts in (self.card_uuid, self.card_pci):
+        for texts in (self.gpu_uuid, self.gpu_pci):
             # Half characters stand for themselves: a node may print any bytes.
             digest.update("\0".join([text or "" for text in texts]).encode(errors="surrogatepass"))
         digest.update(repr(self.fabrics).encode())
@@ -603,7 +615,7 @@ class _Reader:
         digest.update(repr(self.shapes).encode())
         special = bytes(shape.unified + 2 * shape.virtual for shape in self.shapes)
         if any(special):
-            digest.update(repr(sorted(self.pools)).encode())
+            digest.update(repr(sorted(self.unified)).encode())
             digest.update(special)
         return digest.hexdigest()[:16]
 

@@ -5,31 +5,32 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Roles that share a GPU: unit k holds the k-th replicas of a group's members and is placed like one role."""
+"""Roles that share a GPU: unit k holds the k-th replicas of a group's members and is placed like one role.
+
+A unit that runs keeps its GPU, its VM and its members; who is new joins it where there is room beside them, and who runs
+singly is not moved to share.
+"""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.roles import (
-    Seat,
-    Turn,
-    make_turn,
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import (
+    Placement,
+    Shard,
+    request_of_role,
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         Engine,
         Role,
     )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import Ask
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ledger import Ledger
-
-# A role that stands for the members, what they ask together, their replica numbers, and their names.
-Unit = tuple["Role", "Ask", range, tuple[str, ...]]
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Options, Request
 
 # What a process on a GPU takes besides what its engine is known to take: the context of the driver.
 _DEFAULT_OVERHEAD_GB = 0.5
@@ -37,14 +38,19 @@ _UTILISATION = 0.92
 
 
 def overhead_gb(role: Role, engines: Mapping[str, Engine]) -> float:
-    """What the engine of one member takes of a shared GPU beside what the member asks for."""
+    """Return what the engine of one member takes of a shared GPU beside what the member asks for."""
     engine = engines.get(role.needs.engine)
     known = engine.overhead_gib if engine is not None else None
     return _DEFAULT_OVERHEAD_GB if known is None else known
 
 
 def unit_ask(asks: Sequence[tuple[Role, Ask]], engines: Mapping[str, Engine]) -> Ask | None:
-    """What a unit asks of its GPU, or ``None`` where no GPU can serve all members."""
+    """Return what a unit asks of its GPU, or ``None`` where no GPU can serve all members.
+
+    Where the memory of some is known exactly, the others take what they state beside it.
+    """
+    if len(asks) == 1:
+        return asks[0][1]
     sizes = [ask.vram_gb for _role, ask in asks]
     selector: dict[str, str] = {}
     for _role, ask in asks:
@@ -67,13 +73,14 @@ def unit_ask(asks: Sequence[tuple[Role, Ask]], engines: Mapping[str, Engine]) ->
         engine_gaps=tuple(gap for _role, ask in asks for gap in ask.engine_gaps),
         engine_vendors=_common_vendors(asks),
         vram_gb=sum(size for size in sizes if size) + sum(overhead_gb(role, engines) for role, _ask in asks),
-        exact=(),
+        exact=tuple(exact for _role, ask in asks for exact in ask.exact),
+        beside_gib=sum((ask.vram_gb or 0) + overhead_gb(role, engines) for role, ask in asks if not ask.exact),
         selector=selector,
     )
 
 
 def _exclusive(asks: Sequence[tuple[Role, Ask]]) -> Iterable[tuple[str | None, ...]]:
-    """What a GPU or node has one of: members that name different ones cannot share."""
+    """Return what a GPU or node has one of: members that name different ones cannot share."""
     yield tuple(ask.vendor for _role, ask in asks)
     yield tuple(ask.gpu_class for _role, ask in asks)
     yield tuple(ask.node for _role, ask in asks)
@@ -86,75 +93,98 @@ def _common_vendors(asks: Sequence[tuple[Role, Ask]]) -> tuple[str, ...]:
     return tuple(sorted(set.intersection(*known))) or ("none",)
 
 
-def group_members(roles: Iterable[tuple[Role, Ask]]) -> dict[str, list[tuple[Role, Ask]]]:
-    """The members of each group in the order in which roles are placed; a group of one shares nothing."""
-    groups: dict[str, list[tuple[Role, Ask]]] = {}
-    for role, ask in roles:
-        if role.colocate and role.needs.gpu and role.count:
-            groups.setdefault(role.colocate, []).append((role, ask))
-    return {name: members for name, members in groups.items() if len(members) > 1}
+def units_of(
+    group: str,
+    members: Sequence[Request],
+    options: Options,
+    running: Callable[[Request, int], str | None],
+) -> tuple[list[Request], dict[int, list[Request]]]:
+    """Return the units of a group, those with the same members as one request; and by number those that may grow.
+
+    ``running`` tells the VM in which a member ran in the last plan. A unit that may grow is listed with its members as
+    they run, then with one newcomer after the other.
+    """
+    made: dict[tuple[str, ...], Request] = {}
+    growing: dict[int, list[Request]] = {}
+
+    def unit(there: Sequence[Request], number: int | None) -> Request | None:
+        key = tuple(member.name for member in there)
+        if key not in made:
+            ask = unit_ask([(_role(member), member.candidates[0].ask) for member in there], options.engines)
+            if ask is None:
+                return None
+            made[key] = _unit_request(group, there, ask)
+        if number is not None:
+            t.cast("list[int]", made[key].numbers).append(number)
+        return made[key]
+
+    for number in range(max((len(member.numbers) for member in members), default=0)):
+        there = [member for member in members if number < len(member.numbers)]
+        vms = {member.name: running(member, number) for member in there}
+        now = [member for member in there if vms[member.name] == unit_vm(group, number)]
+        new = [member for member in there if vms[member.name] is None]
+        if now:
+            while now and (first := unit(now, number)) is None:
+                now.pop()
+            growing[number] = [first] if first else []
+            for member in new:
+                grown = unit(_in_order(members, [*now, member]), None)
+                if grown is not None:
+                    now.append(member)
+                    growing[number].append(grown)
+        elif len(new) < len(there):
+            # They run singly; the unit that they would form is only told of.
+            single = unit(there, number) if len(there) > 1 else None
+            if single is not None:
+                single.excluded.add(number)
+        elif len(there) > 1:
+            unit(there, number)
+    return list(made.values()), growing
 
 
-def units_of(group: str, members: Sequence[tuple[Role, Ask]], engines: Mapping[str, Engine]) -> list[Unit]:
-    """The units of a group, those with the same members together: a role that stands for them, and their numbers."""
-    found: list[Unit] = []
-    start = 0
-    for end in sorted({role.count for role, _ask in members}):
-        there = [(role, ask) for role, ask in members if role.count >= end]
-        ask = unit_ask(there, engines) if len(there) > 1 else None
-        if ask is not None:
-            first = there[0][0]
-            vm = {key: value for role, _ask in there for key, value in role.vm.items()}
-            for key in ("cores", "memory_mib"):
-                sizes = [int(role.vm[key]) for role, _ask in there if role.vm.get(key)]
-                if sizes:
-                    vm[key] = sum(sizes)
-            stand_in = replace(
-                first,
-                name=group,
-                count=end - start,
-                slots=tuple(slot for role, _ask in there for slot in role.slots),
-                cpu_fallback=False,
-                colocate=None,
-                vm=vm,
-            )
-            found.append((stand_in, ask, range(start, end), tuple(role.name for role, _ask in there)))
-        start = end
-    return found
+def _in_order(members: Sequence[Request], chosen: Sequence[Request]) -> list[Request]:
+    return [member for member in members if member in chosen]
 
 
-def make_unit(number: int, unit: Unit, members: Mapping[str, Turn], ledger: Ledger) -> Turn:
-    """The turn of the units of one group with the same members."""
-    role, ask, numbers, names = unit
-    there = tuple(members[name] for name in names)
-    turn = make_turn(number, role, ask, sum(member.memory_mib for member in there), ledger)
-    turn.members, turn.numbers = there, numbers
-    return turn
+def _role(request: Request) -> Role:
+    return t.cast("Role", request.role)
 
 
-def expand_units(turns: Iterable[Turn]) -> None:
-    """Give every member its seat on the GPU of its unit, once nothing moves any more."""
-    for turn in turns:
-        for member in turn.members:
-            for seat in turn.seats:
-                member.seats.append(
-                    Seat(
-                        turn=member.number,
-                        replica=seat.replica,
-                        node=seat.node,
-                        card=seat.card,
-                        lot=seat.lot,
-                        memory_mib=seat.memory_mib,
-                        unseen=seat.unseen,
-                        risk=seat.risk,
-                        unit=turn,
-                    )
+def _unit_request(group: str, there: Sequence[Request], ask: Ask) -> Request:
+    roles = [_role(member) for member in there]
+    stand_in = replace(roles[0], cpu_fallback=False, slots=tuple(slot for role in roles for slot in role.slots))
+    request = request_of_role(stand_in, ask, name=group, numbers=[])
+    request.members = tuple(there)
+    for candidate in request.candidates:
+        candidate.memory_mib = sum(member.candidates[0].memory_mib for member in there)
+    return request
+
+
+def unit_vm(group: str, number: int) -> str:
+    """Return the name of the VM of a unit."""
+    return f"{group}-{number}"
+
+
+def expand_units(requests: Iterable[Request]) -> None:
+    """Give every member its place on the GPU of its unit, once nothing moves any more."""
+    for request in requests:
+        for member in request.members:
+            for placement in request.placements.values():
+                (shard,) = placement.shards
+                mine = Shard(
+                    shard.node, shard.gpus, shard.memory_mib, shard.shared_mib, shard.pool, shard.unseen, shard.risk
                 )
-            member.seats.sort(key=lambda seat: seat.replica)
+                member.placements[placement.replica] = Placement(
+                    member.candidates[0], placement.replica, (mine,), unit=request
+                )
+            member.placements = {number: member.placements[number] for number in sorted(member.placements)}
 
 
-def memory_fractions(turn: Turn, engines: Mapping[str, Engine]) -> dict[str, float]:
-    """The share of the GPU for each member's engine; together they leave what no engine may use."""
-    parts = {member.role.name: (member.ask.vram_gb or 0) + overhead_gb(member.role, engines) for member in turn.members}
+def memory_fractions(unit: Request, engines: Mapping[str, Engine]) -> dict[str, float]:
+    """Return the share of the GPU for each member's engine; together they leave what no engine may use."""
+    parts = {
+        member.name: (member.candidates[0].ask.vram_gb or 0) + overhead_gb(_role(member), engines)
+        for member in unit.members
+    }
     total = sum(parts.values())
     return {name: int(part / total * _UTILISATION * 100) / 100 for name, part in parts.items()}

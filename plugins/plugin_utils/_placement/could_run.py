@@ -17,25 +17,21 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
     READY,
     read_nodes,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
-    ask_of_profile,
-    models_fitting,
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fill import (
+    Filler,
+    members_of_fabrics,
+    settle_candidate,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.held_weights import Weights
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ledger import Ledger
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import profile_memory_mib
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.replicas import (
-    ReplicaPlacer,
-    Want,
-    Way,
-    choose_cards,
-    settle_way,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Options, request_of_model
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,64 +43,50 @@ class Where:
 
 
 def find_places(catalog: Catalog, nodes: Sequence[t.Any], *, passthrough: bool = True) -> Where:
-    """Ask for every model and every profile of a catalog where it could run."""
+    """Return for every model and every profile of a catalog where it could run."""
     fleet = read_nodes(nodes)
-    wants = []
-    for number, model in enumerate(catalog.models):
-        ways = tuple(
-            Way(
-                profile=profile,
-                ask=ask_of_profile(model, profile, catalog.engines, passthrough=passthrough),
-                memory_mib=profile_memory_mib(profile),
-            )
-            for profile in model.profiles
-        )
-        wants.append(Want(number=number, model=model, ways=ways))
-    ledger = Ledger(fleet, [way.ask for want in wants for way in want.ways], passthrough=passthrough)
-    placer = ReplicaPlacer(ledger, Weights(fleet, catalog.models, catalog.engines))
+    options = Options(engines=catalog.engines, passthrough=passthrough)
+    candidates = [
+        candidate for model in catalog.models for candidate in request_of_model(model, options, wanted=0).candidates
+    ]
+    ledger = Ledger(fleet, [candidate.ask for candidate in candidates], passthrough=passthrough)
+    filler = Filler(ledger, Weights(fleet, catalog.models, catalog.engines))
     profiles: dict[tuple[str, str], list[str]] = {}
-    for want in wants:
-        for way in want.ways:
-            settle_way(way, ledger)
-            found = _nodes_of(placer, want, way)
-            profiles[want.model.name, way.profile.name] = [fleet.names[node] for node in sorted(found)]
+    for candidate in candidates:
+        settle_candidate(candidate, ledger)
+        found = _nodes_of(filler, candidate)
+        if candidate.profile is not None:
+            key = (candidate.request.name, candidate.profile.name)
+            profiles[key] = [fleet.names[node] for node in sorted(found)]
     fitting = [
         frozenset(models_fitting(catalog.models, shape, engine=None, kind=None, engines=catalog.engines))
         for shape in fleet.shapes
     ]
     models: dict[str, list[str]] = {model.name: [] for model in catalog.models}
     for node, name in enumerate(fleet.names):
-        first, last = fleet.node_cells[node]
-        shapes = {fleet.cells[cell].shape for cell in range(first, last)}
+        first, last = fleet.node_span[node]
+        shapes = {part.shape for part in fleet.node_pools[first:last]}
         if fleet.states[node] == READY:
             for fit in frozenset[str]().union(*(fitting[shape] for shape in shapes)):
                 models[fit].append(name)
     return Where(models=models, profiles=profiles)
 
 
-def _nodes_of(placer: ReplicaPlacer, want: Want, way: Way) -> set[int]:
+def _nodes_of(filler: Filler, candidate: Candidate) -> set[int]:
     """Return the nodes on which a shard could lie, of a replica that is whole on one fabric."""
-    ledger, fleet, profile = placer.ledger, placer.ledger.fleet, way.profile
+    ledger = filler.ledger
     able = {
         node
-        for node in _nodes_with_cards(ledger, way)
-        if ledger.has_memory(node, way.memory_mib) and placer.has_disk(want, way, node)
+        for node in _nodes_with_gpus(ledger, candidate)
+        if ledger.has_memory(node, candidate.memory_mib) and filler.has_disk(candidate, node)
     }
-    if profile.nodes == 1:
+    if candidate.nodes == 1:
         return able
-    members: dict[str, set[int]] = {}
-    for node in able:
-        for fabric in fleet.fabrics[node]:
-            members.setdefault(fabric, set()).add(node)
-    return set().union(*(nodes for nodes in members.values() if len(nodes) >= profile.nodes))
+    members = [able.intersection(nodes) for nodes in members_of_fabrics(ledger, candidate).values()]
+    return set().union(*(nodes for nodes in members if len(nodes) >= candidate.nodes))
 
 
-def _nodes_with_cards(ledger: Ledger, way: Way) -> list[int]:
-    if way.profile.gpu_class is None:
-        return [
-            node
-            for node in ledger.cpu_order
-            if ledger.fleet.card_count[node] == 0 and ledger.site_refusal(way.ask, node) is None
-        ]
-    wanted = way.profile.gpus_per_node
-    return [node for node, cells in way.node_cells.items() if choose_cards(ledger, cells, wanted)]
+def _nodes_with_gpus(ledger: Ledger, candidate: Candidate) -> list[int]:
+    if not candidate.gpus:
+        return ledger.cpu_nodes(candidate)
+    return [node for node, parts in candidate.node_parts.items() if ledger.choose_gpus(parts, candidate.gpus)]

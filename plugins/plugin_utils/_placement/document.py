@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import (
     digest,
@@ -22,30 +23,25 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
     UNHEALTHY,
     shape_of_gpu,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.colocate import memory_fractions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import owners_by_lot, why_of_lot
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.colocate import memory_fractions, unit_vm
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import why_of_pool
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting_cpu
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, size_text
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         Model,
+        Profile,
         Role,
     )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.held_weights import Weights
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ledger import Ledger
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.replicas import (
-        Replica,
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.search import Search
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import (
+        Placement,
+        Request,
         Shard,
-        Want,
-    )
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.roles import (
-        RolePlacer,
-        Seat,
-        Turn,
     )
 
 # What is too little memory to start a machine with.
@@ -58,161 +54,183 @@ def catalog_fingerprint(values: Sequence[Role] | Sequence[Model]) -> str:
     return digest(sorted((plain(value) for value in values), key=lambda value: str(value["name"])))
 
 
-def place_of_seat(fleet: Fleet, seat: Seat) -> dict[str, t.Any]:
-    """Node and GPU of a replica of a role."""
-    if seat.unseen is not None:
-        return {"node": fleet.names[seat.node], "gpu_index": seat.unseen["gpu_index"]}
-    if seat.card < 0:
-        return {"node": fleet.names[seat.node]}
-    return {"node": fleet.names[seat.node], "gpu_index": fleet.card_index[seat.card]}
-
-
-def place_of_replica(fleet: Fleet, replica: Replica) -> list[dict[str, t.Any]]:
-    """Nodes and GPUs of a replica of a model."""
-    return [{"node": fleet.names[shard.node], "gpu_indices": indices_of(fleet, shard)} for shard in replica.shards]
+def place_of(fleet: Fleet, placement: Placement) -> list[dict[str, t.Any]]:
+    """Return nodes and GPU indices of a replica."""
+    return [{"node": fleet.names[shard.node], "gpu_indices": indices_of(fleet, shard)} for shard in placement.shards]
 
 
 def indices_of(fleet: Fleet, shard: Shard) -> list[int]:
-    """The indices of a shard's GPUs."""
+    """Return the indices of a shard's GPUs."""
     if shard.unseen is not None:
         return list(shard.unseen["gpu_indices"])
-    return [fleet.card_index[card] for card in shard.cards]
+    return [fleet.gpu_index[gpu] for gpu in shard.gpus]
 
 
 def _without_null(**items: t.Any) -> dict[str, t.Any]:
     return {key: value for key, value in items.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Template:
+    """What replicas of a role have in common in the document, where they run in the same way."""
+
+    gpu: dict[str, t.Any]
+    fitting: list[str]
+    why: dict[str, t.Any]
+    mask: bytes | None = None
+
+
 class Writer:
     """Turns a finished plan into the document."""
 
-    def __init__(
-        self, ledger: Ledger, placer: RolePlacer, wants: Sequence[Want], models: Sequence[Model], weights: Weights
-    ) -> None:
-        self.ledger = ledger
-        self.fleet = ledger.fleet
-        self.placer = placer
-        self.wants = wants
+    def __init__(self, search: Search, models: Sequence[Model]) -> None:
+        self.search = search
+        self.requests = search.requests
+        self.ledger = search.ledger
+        self.fleet = search.ledger.fleet
         self.models = models
-        self.weights = weights
+        self.weights = search.filler.weights
+        # Who has each GPU, and by pool; what is on GPUs that no profile shows now.
         self.owner: dict[int, str] = {}
-        others: dict[int, set[str]] = {}
-        self.unseen: list[tuple[Seat | Shard, str]] = []
-        for turn in placer.turns:
-            self._note_seats(turn)
-        for want in wants:
-            for replica in want.replicas:
-                for shard in replica.shards:
-                    if shard.unseen is not None:
-                        self.unseen.append((shard, f"{want.model.name}/{replica.replica}"))
-                    for card in shard.cards:
-                        self.owner[card] = f"{want.model.name}/{replica.replica}"
-                        others.setdefault(ledger.cell_lot[ledger.cell_at(card)], set()).add(want.model.name)
-        self.owners = owners_by_lot(placer, others)
+        self.owners: dict[int, list[str]] = {}
+        self.unseen: list[tuple[Shard, str]] = []
+        self._units = [request for request in self.requests if request.members]
+        owners: dict[int, set[str]] = {}
+        for request in self.requests:
+            if not request.members:
+                self._note(request, owners)
+        self.owners = {pool: sorted(names) for pool, names in owners.items()}
 
-    def _note_seats(self, turn: Turn) -> None:
-        name = turn.role.name
-        for seat in turn.seats:
-            if turn.members:
-                continue
-            label = f"{name}/{seat.replica}"
-            if seat.card >= 0:
-                self.owner[seat.card] = f"{self.owner[seat.card]}, {label}" if seat.card in self.owner else label
-            elif seat.unseen is not None:
-                self.unseen.append((seat, label))
+    def _note(self, request: Request, owners: dict[int, set[str]]) -> None:
+        owner, name = self.owner, request.name
+        on: set[int] = set()
+        for placement in request.placements.values():
+            label = f"{name}/{placement.replica}"
+            for shard in placement.shards:
+                if shard.unseen is not None:
+                    self.unseen.append((shard, label))
+                for gpu in shard.gpus:
+                    owner[gpu] = f"{owner[gpu]}, {label}" if gpu in owner else label
+                if shard.pool >= 0:
+                    on.add(shard.pool)
+                else:
+                    on.update(self.ledger.pool_at(gpu) for gpu in shard.gpus)
+        for pool in on:
+            owners.setdefault(pool, set()).add(name)
 
     def assignments(self) -> list[dict[str, t.Any]]:
-        """All replicas of roles, in the order in which roles are placed."""
+        """Return all replicas of roles, in the order in which roles are placed."""
         found: list[dict[str, t.Any]] = []
-        for turn in self.placer.turns:
-            if turn.seats and not turn.members:
-                found.extend(self._assignments_of(turn))
+        for request in self.requests:
+            if request.role is not None and not request.members and request.placements:
+                found.extend(self._assignments_of(request, request.role))
         return found
 
-    def _assignments_of(self, turn: Turn) -> list[dict[str, t.Any]]:
-        fleet, role = self.fleet, turn.role
-        names, indices, uuids, addresses = fleet.names, fleet.card_index, fleet.card_uuid, fleet.card_pci
+    def _assignments_of(self, request: Request, role: Role) -> Iterable[dict[str, t.Any]]:
+        fleet = self.fleet
+        names, indices, uuids, addresses = fleet.names, fleet.gpu_index, fleet.gpu_uuid, fleet.gpu_pci
         name, engine, made_from = role.name, role.needs.engine, role_fingerprint(role)
         slots = [slot.name for slot in role.slots]
         passthrough = self.ledger.passthrough
-        on_lot: dict[int, tuple[dict[str, t.Any], list[str], dict[str, t.Any], bytes | None]] = {}
-        found = []
-        for seat in turn.seats:
-            node, card = seat.node, seat.card
-            if card < 0:
-                make = self._cpu_assignment if seat.unseen is None else self._unseen_assignment
-                found.append(make(turn, seat, made_from, slots))
-                continue
-            known = on_lot.get(seat.lot)
-            if known is None:
-                known = on_lot[seat.lot] = self._template(turn, seat.lot)
-            looks, fitting, why, mask = known
-            gpu: dict[str, t.Any] = {}
-            if uuids[card] is not None:
-                gpu["uuid"] = uuids[card]
-            if addresses[card] is not None:
-                gpu["pci_address"] = addresses[card]
-            gpu.update(looks)
-            one: dict[str, t.Any] = {
-                "role": name,
-                "replica": seat.replica,
-                "node": names[node],
-                "gpu_index": indices[card],
-                "gpu": gpu,
-                "engine": engine,
-                "models_fitting": fitting[:],
-                "slots": slots[:],
-            }
+        templates: dict[int, _Template] = {}
+        for placement in request.placements.values():
+            (shard,) = placement.shards
+            node, pool = shard.node, shard.pool
+            one: dict[str, t.Any] = {"role": name, "replica": placement.replica, "node": names[node]}
+            if pool >= 0:
+                template = templates.get(pool)
+                if template is None:
+                    template = templates[pool] = self._template(request, role, pool)
+                (number,) = shard.gpus
+                gpu: dict[str, t.Any] = {}
+                if uuids[number] is not None:
+                    gpu["uuid"] = uuids[number]
+                if addresses[number] is not None:
+                    gpu["pci_address"] = addresses[number]
+                gpu.update(template.gpu)
+                one["gpu_index"] = indices[number]
+                one["gpu"] = gpu
+            elif shard.unseen is not None:
+                template = self._unseen_template(role, shard.unseen)
+                one["gpu_index"] = shard.unseen["gpu_indices"][0]
+                one["gpu"] = template.gpu
+            else:
+                template = self._cpu_template(role, placement)
+            one["engine"] = engine
+            one["models_fitting"] = template.fitting[:]
+            one["slots"] = slots[:]
             if passthrough:
-                one["memory_mib"] = seat.memory_mib
-            if turn.shared and turn.shared.get(seat.lot):
-                one["unified_memory_mib"] = (seat.unit or turn).shared[seat.lot]
-            held = self._weights_of(turn, fitting, node, mask)
+                one["memory_mib"] = shard.memory_mib
+            if shard.shared_mib:
+                one["unified_memory_mib"] = shard.shared_mib
+            held = self._weights_of(role, template, node)
             if held is not None:
                 one["weights"] = held
             one["fingerprint"] = made_from
-            one["vm"] = f"{name}-{seat.replica}"
-            one["why"] = why.copy()
-            if seat.unit is not None:
-                self._share(one, turn, seat.unit)
-            elif role.colocate is not None:
-                self._say_single(one, turn, seat)
-            self._risk(one, node, seat.risk)
-            found.append(one)
-        return found
+            one["vm"] = f"{name}-{placement.replica}"
+            one["why"] = template.why.copy()
+            if placement.unit is not None:
+                self._share(one, request, placement.unit)
+            elif role.colocate is not None and pool >= 0:
+                self._say_single(one, request, placement)
+            self._risk(one, node, shard.risk)
+            yield one
 
-    def _template(self, turn: Turn, lot: int) -> tuple[dict[str, t.Any], list[str], dict[str, t.Any], bytes | None]:
-        it = self.ledger.lots[lot]
+    def _template(self, request: Request, role: Role, pool: int) -> _Template:
+        it = self.ledger.pools[pool]
         shape = it.shape
-        needs = turn.role.needs
-        return (
-            _without_null(gpu_class=shape.gpu_class, memory_gb=shape.memory_gb, compute_cap=shape.cap_number),
-            self.weights.fitting(needs.engine, needs.kind, it.shape_number),
-            why_of_lot(turn, lot, self.ledger, self.owners),
-            self.weights.mask(turn.role, it.shape_number),
+        needs = role.needs
+        return _Template(
+            gpu=_without_null(gpu_class=shape.gpu_class, memory_gb=shape.memory_gb, compute_cap=shape.cap_number),
+            fitting=self.weights.fitting(needs.engine, needs.kind, it.shape_number),
+            why=why_of_pool(request, role, pool, self.ledger, self.owners),
+            mask=self.weights.mask(role, it.shape_number),
         )
 
-    def _share(self, one: dict[str, t.Any], turn: Turn, unit: Turn) -> None:
-        """What a member of a unit shares with the others: the machine, and the GPU in parts."""
-        others = [member.role.name for member in unit.members if member is not turn]
-        fractions = memory_fractions(unit, self.weights.engines)
-        one["vm"] = f"{unit.role.name}-{one['replica']}"
+    def _unseen_template(self, role: Role, unseen: Mapping[str, t.Any]) -> _Template:
+        """Return the parts of a replica on a node that does not show its GPUs now, as the last plan has them."""
+        gpu = dict(unseen["gpus"][0]) if unseen["gpus"] else {}
+        needs = role.needs
+        return _Template(
+            gpu=gpu,
+            fitting=self.weights.fitting_shape(needs.engine, needs.kind, shape_of_gpu(gpu)),
+            why={"rule": "kept", "text": "kept: the GPUs of its node are not known now"},
+        )
+
+    def _cpu_template(self, role: Role, placement: Placement) -> _Template:
+        memory, node = placement.candidate.memory_mib, placement.shards[0].node
+        size = memory / 1024 if memory and self.ledger.passthrough else self.fleet.memory_gb[node]
+        rule = "cpu" if not role.needs.gpu else "cpu_fallback"
+        what = "no GPU is asked for" if rule == "cpu" else "no GPU that fits can be had"
+        return _Template(
+            gpu={},
+            fitting=models_fitting_cpu(self.models, size, engine=role.needs.engine, kind=role.needs.kind),
+            why={"rule": rule, "text": f"{what}; spread over the nodes that admit it, the largest memory first"},
+        )
+
+    def _share(self, one: dict[str, t.Any], request: Request, unit: Request) -> None:
+        """Say what a member of a unit shares with the others: the VM, and the GPU in parts."""
+        one["vm"] = unit_vm(unit.name, one["replica"])
+        others = [member.name for member in unit.members if member is not request]
+        if not others:
+            return
         one["colocate"] = {
-            "group": unit.role.name,
+            "group": unit.name,
             "with": [f"{name}/{one['replica']}" for name in others],
-            "memory_fraction": fractions[turn.role.name],
+            "memory_fraction": memory_fractions(unit, self.weights.engines)[request.name],
         }
-        size = size_text(unit.ask.vram_gb or 0)
+        size = size_text(unit.candidates[0].ask.vram_gb or 0)
         one["why"]["rule"] = "colocate"
         one["why"]["text"] += f"; shared with {listing(others)}, together {size} GB"
 
-    def _say_single(self, one: dict[str, t.Any], turn: Turn, seat: Seat) -> None:
-        """Why a member of a group does not share its GPU."""
-        for unit in self.placer.turns:
-            if turn in unit.members and seat.replica in unit.numbers:
-                is_free = any(self.ledger.lot_free[lot] for lot in unit.lots)
+    def _say_single(self, one: dict[str, t.Any], request: Request, placement: Placement) -> None:
+        """Say why a member of a group does not share its GPU."""
+        for unit in self._units:
+            if request in unit.members and placement.replica in unit.numbers:
+                is_free = any(self.ledger.pool_free[pool] for pool in unit.candidates[0].pools)
                 why = "kept apart from the unit" if is_free else "no GPU has room for the unit"
-                one["why"]["text"] += f"; {why} {unit.role.name}"
+                one["why"]["text"] += f"; {why} {unit.name}"
+                return
 
     def _risk(self, one: dict[str, t.Any], node: int, risk: str | None = None) -> None:
         state = self.fleet.states[node]
@@ -223,139 +241,92 @@ class Writer:
         elif one.get("memory_mib", LEAST_MIB) < LEAST_MIB:
             one["at_risk"] = LOW_MEMORY
 
-    def _weights_of(self, turn: Turn, fitting: Sequence[str], node: int, mask: bytes | None) -> dict[str, t.Any] | None:
-        fixed = [slot.model for slot in turn.role.slots if slot.model is not None]
+    def _weights_of(self, role: Role, template: _Template, node: int) -> dict[str, t.Any] | None:
+        fixed = [slot.model for slot in role.slots if slot.model is not None]
         if fixed:
             absent = next((name for name in fixed if node not in self.weights.holder_set(name)), fixed[0])
             return self.weights.state(absent, node)
-        if mask is None or not mask[node]:
+        if template.mask is None or not template.mask[node]:
             return None
-        held = next(name for name in fitting if node in self.weights.holder_set(name))
+        held = next(name for name in template.fitting if node in self.weights.holder_set(name))
         return {"state": "held", "model": held}
 
-    def _unseen_assignment(self, turn: Turn, seat: Seat, made_from: str, slots: list[str]) -> dict[str, t.Any]:
-        """A replica on a node that does not show its GPUs now, as the last plan has it."""
-        role, fleet, node = turn.role, self.fleet, seat.node
-        unseen = seat.unseen or {}
-        shape = shape_of_gpu(unseen["gpu"])
-        one: dict[str, t.Any] = {
-            "role": role.name,
-            "replica": seat.replica,
-            "node": fleet.names[node],
-            "gpu_index": unseen["gpu_index"],
-            "gpu": dict(unseen["gpu"]),
-            "engine": role.needs.engine,
-            "models_fitting": self.weights.fitting_shape(role.needs.engine, role.needs.kind, shape),
-            "slots": slots[:],
-        }
-        if self.ledger.passthrough:
-            one["memory_mib"] = seat.memory_mib
-        held = self._weights_of(turn, [], node, None)
-        if held is not None:
-            one["weights"] = held
-        one["fingerprint"] = made_from
-        one["vm"] = f"{role.name}-{seat.replica}"
-        one["why"] = {"rule": "kept", "text": "kept: the GPUs of its node are not known now"}
-        if seat.unit is not None:
-            self._share(one, turn, seat.unit)
-        self._risk(one, node, seat.risk)
-        return one
-
-    def _cpu_assignment(self, turn: Turn, seat: Seat, made_from: str, slots: list[str]) -> dict[str, t.Any]:
-        role, fleet, node = turn.role, self.fleet, seat.node
-        size = turn.memory_mib / 1024 if turn.memory_mib and self.ledger.passthrough else fleet.memory_gb[node]
-        one: dict[str, t.Any] = {
-            "role": role.name,
-            "replica": seat.replica,
-            "node": fleet.names[node],
-            "engine": role.needs.engine,
-            "models_fitting": models_fitting_cpu(self.models, size, engine=role.needs.engine, kind=role.needs.kind),
-            "slots": slots[:],
-        }
-        if self.ledger.passthrough:
-            one["memory_mib"] = seat.memory_mib
-        held = self._weights_of(turn, [], node, None)
-        if held is not None:
-            one["weights"] = held
-        one["fingerprint"] = made_from
-        one["vm"] = f"{role.name}-{seat.replica}"
-        rule = "cpu" if not role.needs.gpu else "cpu_fallback"
-        what = "no GPU is asked for" if rule == "cpu" else "no GPU that fits can be had"
-        one["why"] = {"rule": rule, "text": f"{what}; spread over the nodes that admit it, the largest memory first"}
-        self._risk(one, node, seat.risk)
-        return one
-
     def replicas(self) -> list[dict[str, t.Any]]:
-        """All replicas of models, in the order in which models are placed."""
-        return [self._replica(want, replica) for want in self.wants for replica in want.replicas]
+        """Return all replicas of models, in the order in which models are placed."""
+        return [
+            self._replica(request, placement)
+            for request in self.requests
+            if request.model is not None
+            for placement in request.placements.values()
+        ]
 
-    def _replica(self, want: Want, replica: Replica) -> dict[str, t.Any]:
-        fleet, model, profile = self.fleet, want.model, replica.way.profile
+    def _replica(self, request: Request, placement: Placement) -> dict[str, t.Any]:
+        fleet, name, profile = self.fleet, request.name, t.cast("Profile", placement.candidate.profile)
         one: dict[str, t.Any] = {
-            "id": f"{model.name}-{replica.replica}",
-            "model": model.name,
-            "replica": replica.replica,
+            "id": f"{name}-{placement.replica}",
+            "model": name,
+            "replica": placement.replica,
             "engine": profile.engine,
             "profile": profile.name,
             "fingerprint": fingerprint(profile),
         }
-        if replica.fabric is not None:
-            one["fabric"] = replica.fabric
+        if placement.fabric is not None:
+            one["fabric"] = placement.fabric
         if profile.gpu_class is not None:
             one["gpu_class"] = profile.gpu_class
         shards = []
-        for rank, shard in enumerate(replica.shards):
+        for rank, shard in enumerate(placement.shards):
             part: dict[str, t.Any] = {
                 "rank": rank,
                 "node": fleet.names[shard.node],
                 "gpu_indices": indices_of(fleet, shard),
                 "gpus": [dict(gpu) for gpu in shard.unseen["gpus"]]
                 if shard.unseen is not None
-                else [self._gpu(card) for card in shard.cards],
-                "vm": f"{model.name}-{replica.replica}" + (f"-{rank}" if profile.nodes > 1 else ""),
+                else [self._gpu(gpu) for gpu in shard.gpus],
+                "vm": f"{name}-{placement.replica}" + (f"-{rank}" if profile.nodes > 1 else ""),
             }
             if self.ledger.passthrough:
                 part["memory_mib"] = shard.memory_mib
             if shard.shared_mib:
                 part["unified_memory_mib"] = shard.shared_mib
             if rank == 0:
-                part["slots"] = [model.name]
-            held = self.weights.state(model.name, shard.node)
+                part["slots"] = [name]
+            held = self.weights.state(name, shard.node)
             del held["model"]
             part["weights"] = held
             self._risk(part, shard.node, shard.risk)
             shards.append(part)
         one["shards"] = shards
-        one["why"] = self._why_replica(want, replica)
+        one["why"] = self._why_replica(request, placement)
         return one
 
-    def _gpu(self, card: int) -> dict[str, t.Any]:
+    def _gpu(self, gpu: int) -> dict[str, t.Any]:
         fleet = self.fleet
-        shape = fleet.shapes[fleet.card_shape[card]]
+        shape = fleet.shapes[fleet.gpu_shape[gpu]]
         return _without_null(
-            uuid=fleet.card_uuid[card],
-            pci_address=fleet.card_pci[card],
+            uuid=fleet.gpu_uuid[gpu],
+            pci_address=fleet.gpu_pci[gpu],
             gpu_class=shape.gpu_class,
             memory_gb=shape.memory_gb,
             compute_cap=shape.cap_number,
         )
 
-    def _why_replica(self, want: Want, replica: Replica) -> dict[str, t.Any]:
-        holders = self.weights.holder_set(want.model.name)
-        held = sum(shard.node in holders for shard in replica.shards)
-        place = want.ways.index(replica.way) + 1
-        first = (
-            "the only profile"
-            if len(want.ways) == 1
-            else f"profile {place} of {len(want.ways)} (higher priority first)"
-        )
-        many = len(replica.shards)
+    def _why_replica(self, request: Request, placement: Placement) -> dict[str, t.Any]:
+        holders = self.weights.holder_set(request.name)
+        held = sum(shard.node in holders for shard in placement.shards)
+        place, count = placement.candidate.rank + 1, len(request.candidates)
+        first = "the only profile" if count == 1 else f"profile {place} of {count} (higher priority first)"
+        many = len(placement.shards)
         where = (
             f"{held} of {many} nodes hold the weights"
             if many > 1
             else f"the node {'holds' if held else 'does not hold'} the weights"
         )
-        return {"rule": "profile", "place": place, "holders": held, "text": f"{first}; {where}"}
+        why: dict[str, t.Any] = {"rule": "profile", "place": place, "holders": held, "text": f"{first}; {where}"}
+        if placement.conceded is not None:
+            why["conceded_to"] = placement.conceded
+            why["text"] += f"; a better profile gave way to {placement.conceded}"
+        return why
 
     def nodes(self) -> list[dict[str, t.Any]]:
         """What is left of each node."""
@@ -372,33 +343,33 @@ class Writer:
     def ledger_rows(self) -> list[dict[str, t.Any]]:
         """Every GPU in exactly one state."""
         fleet, ledger, owner = self.fleet, self.ledger, self.owner
-        states = ["free"] * len(fleet.card_node)
-        for cell in fleet.cells:
-            state = ledger.cell_state(cell)
+        states = ["free"] * len(fleet.gpu_node)
+        for part in fleet.node_pools:
+            state = ledger.idle_state(part)
             if state != "free":
-                for card in cell.cards:
-                    states[card] = state
+                for gpu in part.gpus:
+                    states[gpu] = state
         names = fleet.names
         rows: list[dict[str, t.Any]] = [
             {"node": names[node], "gpu_index": index, "uuid": uuid, "pci_address": address, "state": state}
             for node, index, uuid, address, state in zip(
-                fleet.card_node, fleet.card_index, fleet.card_uuid, fleet.card_pci, states, strict=True
+                fleet.gpu_node, fleet.gpu_index, fleet.gpu_uuid, fleet.gpu_pci, states, strict=True
             )
         ]
-        if None in fleet.card_uuid or None in fleet.card_pci:
+        if None in fleet.gpu_uuid or None in fleet.gpu_pci:
             for row in rows:
                 for key in ("uuid", "pci_address"):
                     if row[key] is None:
                         del row[key]
-        for card, name in owner.items():
-            row = rows[card]
+        for gpu, name in owner.items():
+            row = rows[gpu]
             row["state"] = "used"
             row["by"] = name
-            if fleet.card_flags[card] & UNHEALTHY:
+            if fleet.gpu_flags[gpu] & UNHEALTHY:
                 row["healthy"] = False
-        for card, holder in fleet.holders.items():
-            if card not in owner and fleet.card_flags[card] & EXTERNAL:
-                rows[card]["by"] = holder
+        for gpu, holder in fleet.holders.items():
+            if gpu not in owner and fleet.gpu_flags[gpu] & EXTERNAL:
+                rows[gpu]["by"] = holder
         if self.unseen:
             rows.extend(self._unseen_rows())
             order = {name: node for node, name in enumerate(names)}
@@ -410,8 +381,7 @@ class Writer:
         found: dict[tuple[int, int], dict[str, t.Any]] = {}
         for part, label in self.unseen:
             unseen = part.unseen or {}
-            indices = unseen.get("gpu_indices", [unseen.get("gpu_index")])
-            gpus = unseen.get("gpus", [unseen.get("gpu")])
+            indices, gpus = unseen["gpu_indices"], unseen["gpus"]
             for at, index in enumerate(indices):
                 row = found.get((part.node, index))
                 if row is not None:

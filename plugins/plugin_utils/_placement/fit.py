@@ -7,8 +7,8 @@
 
 """Whether something fits: one predicate with reason codes in a fixed order, for everybody who asks.
 
-The plan, the lists of models that fit, the table and the explanations all call ``card_refusal`` (a GPU by itself) and
-``lot_refusal`` (a GPU where it is). What cannot be seen on a GPU (others hold it, memory of the node) is added by
+The plan, the lists of models that fit, the table and the explanations all call ``gpu_refusal`` (a GPU by itself)
+and ``Ledger.refusal`` (a GPU where it is). What cannot be seen on a GPU (others hold it, memory of the node) is added by
 those who keep the books, with the codes that come later in the same order.
 """
 
@@ -29,6 +29,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.argumen
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
     EXTERNAL,
+    GPU_CORDONED,
     HEALTH_UNKNOWN,
     IOMMU,
     PAIRED,
@@ -52,35 +53,6 @@ if t.TYPE_CHECKING:
         Number,
         Shape,
     )
-
-CODES = (
-    "config",
-    "source",
-    "node_state",
-    "node_pin",
-    "selector",
-    "no_gpu",
-    "gpus_unknown",
-    "engine",
-    "kind",
-    "vendor",
-    "gpu_class",
-    "mig",
-    "cc_min",
-    "cc_max",
-    "vram",
-    "memory_unknown",
-    "unhealthy",
-    "health_unknown",
-    "iommu_group",
-    "external",
-    "in_use",
-    "block",
-    "fabric",
-    "ram",
-    "disk",
-)
-CODE_RANK = {code: rank for rank, code in enumerate(CODES)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +81,7 @@ class Ask:
     engine_vendors: tuple[str, ...] = ()
     vram_gb: Number | None = None
     exact: tuple[Exact, ...] = ()
+    beside_gib: float = 0.0
     engine: str = ""
     utilisation: float | None = None
     overhead_gib: float | None = None
@@ -119,8 +92,8 @@ class Ask:
     passthrough: bool = True
 
 
-def card_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str | None = None) -> str | None:  # noqa: C901, PLR0911, PLR0912
-    """Why a GPU of this shape does not do, or ``None``: the first rule that fails, in the order of ``CODES``.
+def gpu_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str | None = None) -> str | None:  # noqa: C901, PLR0911, PLR0912
+    """Why a GPU of this shape does not do, or ``None``: the first rule that fails, in the order of the table of codes.
 
     ``engine`` and ``kind`` are what a role on that GPU already decided, where it is a model that asks.
     """
@@ -180,7 +153,7 @@ def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
         overhead_gib=ask.overhead_gib,
         overhead_large_gib=ask.overhead_large_gib,
     )
-    return sum(known), have
+    return sum(known) + ask.beside_gib, have
 
 
 def shared_mib(ask: Ask, shape: Shape) -> int:
@@ -207,6 +180,8 @@ def flag_refusal(ask: Ask, flags: int) -> str | None:
         return "unhealthy"
     if flags & HEALTH_UNKNOWN:
         return "health_unknown"
+    if flags & GPU_CORDONED:
+        return "gpu_cordoned"
     if ask.passthrough and (flags & IOMMU or (flags & PAIRED and not ask.whole_group)):
         return "iommu_group"
     if flags & EXTERNAL:
@@ -245,8 +220,7 @@ def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine]
     exact = None
     # Arguments that change what the engine takes of a GPU leave only the stated size to go by.
     if model.memory is not None and model.memory.weights_gib is not None and not changes_memory(profile):
-        context = cache_tokens(model, profile) or _context(model)
-        exact = Exact(facts=model.memory, context=context, tp=profile.tp, pp=profile.pp)
+        exact = Exact(facts=model.memory, context=context_of(model, profile), tp=profile.tp, pp=profile.pp)
     return Ask(
         engines=(profile.engine,),
         gpu_class=profile.gpu_class,
@@ -283,7 +257,7 @@ def models_fitting(
     for model in models:
         names: Iterable[str] = (engine,) if engine is not None else model.engines or ("",)
         if any(
-            card_refusal(ask_of_model(model, name, engines), shape, engine=engine, kind=kind) is None for name in names
+            gpu_refusal(ask_of_model(model, name, engines), shape, engine=engine, kind=kind) is None for name in names
         ):
             fitting.append(model.name)
     return fitting
@@ -322,6 +296,11 @@ def _exact_alone(model: Model) -> Exact | None:
     if model.memory is None or model.memory.weights_gib is None:
         return None
     return Exact(facts=model.memory, context=_context(model))
+
+
+def context_of(model: Model, profile: Profile) -> int:
+    """Return for how many tokens of context a profile runs a model."""
+    return cache_tokens(model, profile) or _context(model)
 
 
 def _context(model: Model) -> int:

@@ -18,7 +18,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge i
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
     ask_of_model,
-    card_refusal,
+    gpu_refusal,
 )
 
 if t.TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Weights:
             asks = self._asks[engine] = [
                 (model, ask_of_model(model, engine, self.engines)) for model in self.models if engine in model.engines
             ]
-        return [model.name for model, ask in asks if card_refusal(ask, shape, engine=engine, kind=kind) is None]
+        return [model.name for model, ask in asks if gpu_refusal(ask, shape, engine=engine, kind=kind) is None]
 
     def wanted(self, role: Role, shape: int) -> list[str]:
         """The models that a role would like to find on a node: those of its slots, else those that fit."""

@@ -76,7 +76,7 @@ class Wanted:
 
 def kinds_of_fleet(fleet: Fleet) -> list[Kind]:
     """Return the kinds of GPUs of a fleet, by class and memory. Parts of GPUs are left out."""
-    on_node = Counter(zip(fleet.card_shape, fleet.card_node, strict=True))
+    on_node = Counter(zip(fleet.gpu_shape, fleet.gpu_node, strict=True))
     kinds = []
     for number, shape in enumerate(fleet.shapes):
         nodes = [count for (other, _node), count in on_node.items() if other == number]

@@ -15,44 +15,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet, read_nodes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.colocate import (
     expand_units,
-    group_members,
-    make_unit,
     units_of,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.document import (
     Writer,
     catalog_fingerprint,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
-    ask_of_profile,
-    ask_of_role,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fill import Filler, settle_candidate
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.held_weights import Weights
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.help import Question, Trial
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ledger import Ledger
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import VERSION
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.previous import Sticky
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.refusals import (
-    Question,
-    Refusals,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.repair import Repair
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.replicas import (
-    ReplicaPlacer,
-    Want,
-    Way,
-    settle_way,
-    want_order,
-    ways_order,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.roles import (
-    RolePlacer,
-    make_turn,
-    turn_order,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.previous import Previous
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.refusals import Refusals
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.search import Search
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.shares import share_memory
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import (
+    Options,
+    ask_of,
+    model_order,
+    request_of_model,
+    request_of_role,
+    role_order,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,14 +48,12 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         Engine,
         Model,
-        Profile,
         Role,
     )
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.colocate import Unit
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import Ask
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.refusals import Missing
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.roles import Turn
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Request
+
+# How often what is short is tried once more when everything has its place.
+MAX_PASSES = 4
 
 
 def plan(
@@ -83,14 +69,14 @@ def plan(
     engines: Mapping[str, Engine] = BUILTIN_ENGINES,
 ) -> dict[str, t.Any]:
     """Place roles and models on nodes; raises ``ProfileError`` where the profiles cannot be read."""
-    options = _Options(moves=moves, rebalance=rebalance, rescue=rescue, passthrough=passthrough, engines=engines)
+    options = Options(moves=moves, rebalance=rebalance, reassign=rescue, passthrough=passthrough, engines=engines)
     with _paused_collector():
         return _plan(nodes, roles, models, previous, options)
 
 
 @contextmanager
 def _paused_collector() -> Iterator[None]:
-    """A plan makes many small values and no cycles; collecting while it grows costs as much as planning."""
+    """Pause the collector: a plan makes many small values, and collecting while it grows costs as much as planning."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -100,39 +86,18 @@ def _paused_collector() -> Iterator[None]:
             gc.enable()
 
 
-def role_memory_mib(role: Role) -> int:
-    """What the machine of a role takes of its node; 0 where the role does not say."""
-    asked = role.vm.get("memory_mib")
-    if asked:
-        return int(asked)
-    return int(role.needs.min_memory_gb * 1024) if role.needs.min_memory_gb else 0
-
-
-def profile_memory_mib(profile: Profile) -> int:
-    """What the machine of a shard takes of its node; 0 where the profile does not say."""
-    return int(profile.min_memory_gb * 1024) if profile.min_memory_gb else 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    moves: str = "none"
-    rebalance: bool = False
-    rescue: bool = True
-    passthrough: bool = True
-    engines: Mapping[str, Engine]
+class Placed:
+    """Everything in its place, not yet written down; ``loads`` are the models that are placed on demand."""
 
+    search: Search
+    loads: list[Request]
+    previous: Previous | None
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
-    """Everything in its place, not yet written down."""
-
-    fleet: Fleet
-    placer: RolePlacer
-    replicas: ReplicaPlacer
-    wants: list[Want]
-    loads: list[Want]
-    weights: Weights
-    sticky: Sticky | None
+    @property
+    def missing(self) -> dict[tuple[str, str], int]:
+        """How many replicas of what have no place."""
+        return {(each.kind, each.name): each.missing for each in self.search.requests if each.missing}
 
 
 def _place(
@@ -140,57 +105,113 @@ def _place(
     roles: Sequence[Role],
     models: Sequence[Model],
     previous: Mapping[str, t.Any] | None,
-    options: _Options,
-) -> _Placed:
-    engines, passthrough = options.engines, options.passthrough
-    fleet = read_nodes(nodes)
-    # On bare metal what runs has no memory of its own, but where GPUs and all else share one memory.
-    counts_memory = passthrough or bool(fleet.pools)
+    options: Options,
+    *,
+    last: tuple[str, str] | None = None,
+) -> Placed:
+    """Give everything its place; with ``last`` only up to that request, which is what a trial wants to know."""
+    fleet = nodes if isinstance(nodes, Fleet) else read_nodes(nodes)
     by_name = {model.name: model for model in models}
-    role_asks = [(role, ask_of_role(role, by_name, engines, passthrough=passthrough)) for role in turn_order(roles)]
-    units = {group: units_of(group, members, engines) for group, members in group_members(role_asks).items()}
-    on_demand = [
-        model
-        for model in sorted(models, key=lambda model: model.name)
-        if model.scaling is not None and model.profiles and not model.scaling.min and model.scaling.max
+    singles = [request_of_role(role, ask_of(role, by_name, options)) for role in role_order(roles)]
+    wanted = [
+        request_of_model(model, options, wanted=model.scaling.min if model.scaling else 0)
+        for model in model_order(models)
     ]
-    wants, loads = (
-        [
-            _want(number, model, engines, passthrough=passthrough, counts_memory=counts_memory)
-            for number, model in enumerate(found)
-        ]
-        for found in (want_order(models), on_demand)
-    )
-    asks = [ask for _role, ask in role_asks]
-    asks += [unit[1] for found in units.values() for unit in found]
-    asks += [way.ask for want in wants + loads for way in want.ways]
-    ledger = Ledger(fleet, asks, passthrough=passthrough)
-    weights = Weights(fleet, models, engines)
-    turns = _turns(role_asks, units, ledger, counts_memory=counts_memory)
-    for want in wants + loads:
-        for way in want.ways:
-            settle_way(way, ledger)
-    preempt = previous is not None and options.moves == "preempt"
-    placer = RolePlacer(ledger, turns, weights, rescue=options.rescue, preempt=preempt)
-    replicas = ReplicaPlacer(ledger, weights)
-    if options.rescue:
-        replicas.repair = Repair(placer, replicas, wants).make_room
-    sticky = None
-    if previous is not None:
-        sticky = Sticky(previous, placer, replicas, wants, moves=options.moves)
-        if not options.rebalance:
-            sticky.keep()
-            sticky.evacuate()
-    for turn in turns:
-        placer.place(turn)
-    for want in wants:
-        replicas.place(want)
-    if passthrough:
-        share_memory(ledger, turns, wants)
-    expand_units(turns)
-    return _Placed(
-        fleet=fleet, placer=placer, replicas=replicas, wants=wants, loads=loads, weights=weights, sticky=sticky
-    )
+    loads = [
+        request_of_model(model, options, wanted=model.scaling.max)
+        for model in sorted(models, key=lambda model: model.name)
+        if model.profiles and not model.per_node and model.scaling and not model.scaling.min and model.scaling.max
+    ]
+    asks = [each.ask for request in (*singles, *wanted, *loads) for each in request.candidates]
+    ledger = Ledger(fleet, asks, passthrough=options.passthrough)
+    before = Previous(previous, ledger, [*singles, *wanted], options) if previous is not None else None
+    is_kept = before is not None and not options.rebalance
+    ordered, growing = _with_units(singles, options, before if is_kept else None)
+    requests = [*ordered, *wanted]
+    # On bare metal what runs has no memory of its own, but where GPUs and all else share one memory.
+    _number(requests, loads, ledger, counts_memory=options.passthrough or bool(fleet.unified_nodes))
+    weights = Weights(fleet, models, options.engines)
+    search = Search(Filler(ledger, weights), requests, options)
+    if before is not None and is_kept:
+        before.keep(requests)
+        before.join(growing)
+        before.evacuate(search)
+    for request in requests:
+        if request.per_node:
+            request.numbers = _numbers_per_node(request, ledger)
+    for request in requests:
+        search.place(request)
+        if before is not None and options.moves == "preempt":
+            search.preempt(request)
+        if (request.kind, request.name) == last and not request.members:
+            expand_units(requests)
+            return Placed(search=search, loads=loads, previous=before)
+    if options.reassign:
+        _place_the_rest(search)
+    for request in requests:
+        request.placements = {number: request.placements[number] for number in sorted(request.placements)}
+    if options.passthrough:
+        share_memory(ledger, requests)
+    expand_units(requests)
+    return Placed(search=search, loads=loads, previous=before)
+
+
+def _place_the_rest(search: Search) -> None:
+    """Try once more for what is short, now that everything has its place: planning again would find no more."""
+    for _unused in range(MAX_PASSES):
+        short = [each for each in search.requests if not each.is_proven and each.free_numbers()]
+        if not short or not search.place_again(search.requests):
+            return
+
+
+def _with_units(
+    singles: Sequence[Request], options: Options, before: Previous | None
+) -> tuple[list[Request], list[dict[int, list[Request]]]]:
+    """Return the roles, and before the first member of a group the units that its members form."""
+    groups: dict[str, list[Request]] = {}
+    for request in singles:
+        role = request.role
+        if role is not None and role.colocate and role.needs.gpu and role.count:
+            groups.setdefault(role.colocate, []).append(request)
+    ordered: list[Request] = []
+    growing = []
+    for request in singles:
+        group = request.role.colocate if request.role is not None else None
+        if group in groups and groups[group][0] is request:
+            units, may_grow = units_of(
+                group, groups[group], options, before.vm_of if before is not None else lambda _request, _number: None
+            )
+            ordered += units
+            growing.append(may_grow)
+        ordered.append(request)
+    return ordered, growing
+
+
+def _number(requests: Sequence[Request], loads: Sequence[Request], ledger: Ledger, *, counts_memory: bool) -> None:
+    """Give requests and candidates their numbers, and find the pools of each."""
+    found = 0
+    for number, request in enumerate((*requests, *loads)):
+        request.number = number
+        for candidate in request.candidates:
+            candidate.number = found
+            found += 1
+            if not counts_memory:
+                candidate.memory_mib = 0
+            settle_candidate(candidate, ledger)
+
+
+def _numbers_per_node(request: Request, ledger: Ledger) -> list[int]:
+    """Return one replica number for each node that matches: those that are in use, then the lowest others."""
+    nodes = {shard.node for placement in request.placements.values() for shard in placement.shards}
+    for candidate in request.candidates:
+        nodes.update(ledger.part_node[part] for pool in candidate.pools for part in ledger.pool_parts[pool])
+        if not candidate.gpus:
+            nodes.update(ledger.cpu_nodes(candidate))
+    numbers = set(request.placements)
+    free = (number for number in range(len(nodes)) if number not in request.placements)
+    while len(numbers) < len(nodes):
+        numbers.add(next(free))
+    return sorted(numbers)
 
 
 def _plan(
@@ -198,30 +219,29 @@ def _plan(
     roles: Sequence[Role],
     models: Sequence[Model],
     previous: Mapping[str, t.Any] | None,
-    options: _Options,
+    options: Options,
 ) -> dict[str, t.Any]:
     placed = _place(nodes, roles, models, previous, options)
-
-    replicas = placed.replicas
-    could = [{"model": want.model.name, "could_place": replicas.count(want, _most(want))} for want in placed.loads]
-    writer = Writer(placed.placer.ledger, placed.placer, placed.wants, models, placed.weights)
+    search = placed.search
+    could = [{"model": each.name, "could_place": search.filler.count(each, len(each.numbers))} for each in placed.loads]
+    writer = Writer(search, models)
     made = {"assignments": writer.assignments(), "replicas": writer.replicas()}
 
-    def ask_again(others: Sequence[Mapping[str, t.Any]], other_roles: Sequence[Role], moves: str) -> Missing:
-        changed = replace(options, moves=moves, rescue=True, rebalance=False)
-        return _missing(_place(others, other_roles, models, made, changed))
+    def ask_again(trial: Trial, request: Request | None) -> Placed:
+        changed = replace(options, moves=trial.moves, reassign=True, rebalance=False)
+        last = None if request is None else (request.kind, request.name)
+        again = search.ledger.fleet if trial.nodes is nodes else trial.nodes
+        return _place(again, trial.roles, trial.models, made, changed, last=last)
 
-    question = Question(nodes=nodes, roles=roles, ask=ask_again)
-    sticky = placed.sticky
-    bounded = [turn.role.name for turn in placed.placer.turns if turn.bound_hit]
-    bounded += [want.model.name for want in placed.wants if want.bound_hit]
-    changes = (
-        {"moves": [], "retained": [], "blocked": []} if sticky is None else sticky.changes(rebalance=options.rebalance)
-    )
+    trial = Trial(nodes=nodes, roles=roles, models=models)
+    question = Question(trial=trial, ask=ask_again)
+    bounded = [each.name for each in search.requests if each.bound_hit and each.missing]
+    nothing: dict[str, t.Any] = {"moves": [], "retained": [], "blocked": []}
+    changes = nothing if placed.previous is None else placed.previous.changes(search)
     return {
         "version": VERSION,
         **made,
-        "unplaced": Refusals(writer, replicas, question).entries(),
+        "unplaced": Refusals(writer, question).entries(),
         "on_demand": could,
         "off": sorted(
             model.name for model in models if model.scaling is not None and model.profiles and model.scaling.max == 0
@@ -230,62 +250,9 @@ def _plan(
         "ledger": writer.ledger_rows(),
         # The last of the file, and one line: a text that was cut lacks it.
         "inputs": {
-            "nodes": placed.fleet.fingerprint,
+            "nodes": search.ledger.fleet.fingerprint,
             "roles": catalog_fingerprint(roles),
             "models": catalog_fingerprint(models),
         },
         "changes": changes | ({"bounded": bounded} if bounded else {}),
     }
-
-
-def _missing(placed: _Placed) -> Missing:
-    missing = {("role", turn.role.name): turn.missing for turn in placed.placer.turns if turn.missing}
-    return missing | {("model", want.model.name): want.missing for want in placed.wants if want.missing}
-
-
-def _turns(
-    role_asks: Sequence[tuple[Role, Ask]],
-    units: Mapping[str, Sequence[Unit]],
-    ledger: Ledger,
-    *,
-    counts_memory: bool,
-) -> list[Turn]:
-    """One turn for each role, and before the first member of a group one for each kind of unit."""
-    order: list[tuple[Role, Ask] | Unit] = []
-    begun: set[str] = set()
-    for role, ask in role_asks:
-        group = role.colocate
-        if group is not None and group in units and group not in begun:
-            begun.add(group)
-            order.extend(units[group])
-        order.append((role, ask))
-    members: dict[str, Turn] = {}
-    turns: list[Turn | None] = []
-    for number, entry in enumerate(order):
-        if len(entry) == 2:
-            role, ask = entry
-            turn = make_turn(number, role, ask, role_memory_mib(role) if counts_memory else 0, ledger)
-            members[role.name] = turn
-            turns.append(turn)
-        else:
-            turns.append(None)
-    return [
-        turn if turn is not None else make_unit(number, t.cast("Unit", order[number]), members, ledger)
-        for number, turn in enumerate(turns)
-    ]
-
-
-def _most(want: Want) -> int:
-    return want.model.scaling.max if want.model.scaling else 0
-
-
-def _want(number: int, model: Model, engines: Mapping[str, Engine], *, passthrough: bool, counts_memory: bool) -> Want:
-    ways = tuple(
-        Way(
-            profile=profile,
-            ask=ask_of_profile(model, profile, engines, passthrough=passthrough),
-            memory_mib=profile_memory_mib(profile) if counts_memory else 0,
-        )
-        for profile in ways_order(model.profiles)
-    )
-    return Want(number=number, model=model, ways=ways)

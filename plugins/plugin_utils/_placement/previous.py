@@ -15,486 +15,428 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
     DRAINING,
     READY,
     UNREACHABLE,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.document import (
-    place_of_replica,
-    place_of_seat,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.replicas import (
-    Replica,
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.colocate import unit_vm
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.document import place_of
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import (
+    ROLE,
+    Placement,
     Shard,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.roles import (
-    NO_CARD,
-    UNSEEN_CARD,
-    Seat,
 )
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ledger import Ledger
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.replicas import (
-        ReplicaPlacer,
-        Want,
-        Way,
-    )
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.roles import (
-        RolePlacer,
-        Turn,
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.search import Search
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import (
+        Candidate,
+        Options,
+        Request,
     )
 
-DRAIN, NODE_GONE, CARD_GONE, PROFILE_GONE = "drain", "node_gone", "gpu_gone", "profile"
+DRAIN, NODE_GONE, GPU_GONE, PROFILE_GONE = "drain", "node_gone", "gpu_gone", "profile"
 RESCUE, PREEMPT, REBALANCE = "rescue", "preempt", "rebalance"
 
 Name = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PriorShard:
+    """Where the last plan had the part of a replica on one node."""
+
+    node: str
+    indices: tuple[int, ...]
+    gpus: tuple[Mapping[str, t.Any], ...]
+    memory_mib: int
+
+    @property
+    def spot(self) -> dict[str, t.Any]:
+        """Node and indices as the document has them."""
+        return {"node": self.node, "gpu_indices": list(self.indices)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
     """Where the last plan had one replica."""
 
-    node: str
-    index: int | None
-    gpu: Mapping[str, t.Any]
-    memory_mib: int
-    vm: str
+    shards: tuple[PriorShard, ...]
+    vm: str = ""
+    profile: str | None = None
+    fabric: str | None = None
+    conceded: str | None = None
 
 
-class Sticky:
+class Previous:
     """Carries the last plan over into a new one."""
 
     def __init__(
-        self,
-        previous: Mapping[str, t.Any],
-        placer: RolePlacer,
-        replicas: ReplicaPlacer,
-        wants: Sequence[Want],
-        *,
-        moves: str,
+        self, document: Mapping[str, t.Any], ledger: Ledger, requests: Sequence[Request], options: Options
     ) -> None:
-        self.placer = placer
-        self.replicas = replicas
-        self.wants = wants
-        self.ledger: Ledger = placer.ledger
-        self.fleet = placer.ledger.fleet
-        self.movable = moves != "none"
+        self.ledger = ledger
+        self.fleet = ledger.fleet
+        self.options = options
         self.nodes = {name: number for number, name in enumerate(self.fleet.names)}
-        self.roles: dict[tuple[str, int], Prior] = {}
-        for one in previous.get("assignments") or ():
-            self.roles[str(one.get("role")), int(one.get("replica", 0))] = Prior(
-                node=str(one.get("node")),
-                index=one.get("gpu_index"),
-                gpu=one.get("gpu") or {},
-                memory_mib=one.get("memory_mib") or 0,
-                vm=str(one.get("vm") or ""),
-            )
-        self.models: dict[tuple[str, int], Mapping[str, t.Any]] = {
-            (str(one.get("model")), int(one.get("replica", 0))): one for one in previous.get("replicas") or ()
-        }
-        self._adopt()
+        self.priors = _read(document)
         self.causes: dict[Name, str] = {}
-        self.kept: list[Name] = []
         self.blocked: list[dict[str, t.Any]] = []
+        self.evicted: set[Name] = set()
+        self._gpus_on: dict[int, list[int]] = {}
+        if self.fleet.ours:
+            self._adopt(requests)
 
-    def _adopt(self) -> None:
-        """Machines of ours that run and are in no plan count as if they were in the last one."""
-        names = {turn.role.name: turn for turn in self.placer.turns if not turn.members}
-        for card, machine in self.fleet.ours.items():
-            role, _dash, number = machine.rpartition("-")
-            if role in names and number.isdecimal() and (role, int(number)) not in self.roles:
-                fleet = self.fleet
-                self.roles[role, int(number)] = Prior(
-                    node=fleet.names[fleet.card_node[card]],
-                    index=fleet.card_index[card],
-                    gpu={"uuid": fleet.card_uuid[card], "pci_address": fleet.card_pci[card]},
-                    memory_mib=0,
-                    vm=machine,
-                )
-
-    def keep(self) -> None:
-        """Put back everything that can stay, in the order of placement."""
-        for turn in self.placer.turns:
-            if turn.members:
-                self._keep_units(turn)
-        for turn in self.placer.turns:
-            if not turn.members:
-                self._keep_role(turn)
-        for want in self.wants:
-            self._keep_model(want)
-
-    def _keep_units(self, turn: Turn) -> None:
-        for number in turn.numbers:
-            priors = [self.roles.get((member.role.name, number)) for member in turn.members]
-            first = priors[0]
-            name = unit_vm(turn, number)
-            if first is not None and first.vm == name:
-                self._keep_one(turn, number, first)
-            elif any(prior is not None and prior.vm != name for prior in priors):
-                # They run singly, and nothing that runs is moved only to share.
-                turn.barred.add(number)
-        for member in turn.members:
-            member.barred.update(seat.replica for seat in turn.seats)
-
-    def _keep_role(self, turn: Turn) -> None:
-        for number in turn.numbers:
-            prior = self.roles.get((turn.role.name, number))
-            if prior is not None and number not in turn.barred:
-                self._keep_one(turn, number, prior)
-
-    def _keep_one(self, turn: Turn, number: int, prior: Prior) -> None:
-        node = self.nodes.get(prior.node)
-        if node is None:
-            self._leave("role", turn, number, NODE_GONE)
-            return
-        seat = Seat(turn=turn.number, replica=number, node=node, memory_mib=turn.memory_mib)
-        cause = self._sit(turn, seat, prior)
-        if cause is None:
-            cause = self._remember_memory(turn, seat, prior)
-        if cause is not None:
-            self._leave("role", turn, number, cause)
-            return
-        if turn.claimed(seat):
-            self.ledger.claim(node, turn.claimed(seat))
-        turn.seats.append(seat)
-        if seat.card >= 0:
-            self.ledger.take(seat.card)
-            if self.movable and self.fleet.states[node] == READY and not seat.risk:
-                self.placer.on[seat.lot].setdefault(turn.number, []).append(seat)
-            else:
-                self.placer.fixed.setdefault(seat.lot, {}).setdefault(turn.number, []).append(seat)
-        self.kept.append(("role", turn.role.name, number))
-
-    def _leave(self, kind: str, turn: Turn, number: int, cause: str) -> None:
-        for name in [member.role.name for member in turn.members] or [turn.role.name]:
-            self.causes[kind, name, number] = cause
-
-    def _sit(self, turn: Turn, seat: Seat, prior: Prior) -> str | None:
-        """Find the GPU again; returns why it cannot be kept."""
-        fleet, node = self.fleet, seat.node
-        if prior.index is None:
-            return self._sit_on_cpu(turn, seat)
-        if not turn.role.needs.gpu:
-            return "config"
-        if fleet.card_count[node] is None:
-            seat.card, seat.unseen = UNSEEN_CARD, {"gpu_index": prior.index, "gpu": dict(prior.gpu)}
-            if fleet.states[node] != UNREACHABLE:
-                seat.risk = "gpus_unknown"
-            return None
-        card = self.find_card(node, prior.gpu, prior.index)
-        if card is None:
-            return CARD_GONE
-        seat.card, seat.lot = card, self.ledger.cell_lot[self.ledger.cell_at(card)]
-        if card not in self.ledger.cell_free[self.ledger.cell_at(card)]:
-            return "in_use"
-        cause = self.ledger.refusal_elsewhere(turn.ask, seat.lot)
-        if cause == "unhealthy":
-            seat.risk = cause
-            return None
-        return cause
-
-    def _sit_on_cpu(self, turn: Turn, seat: Seat) -> str | None:
-        count = self.fleet.card_count[seat.node]
-        if turn.role.needs.gpu and not turn.role.cpu_fallback:
-            return "config"
-        if count and not turn.role.needs.gpu_nodes:
-            return "config"
-        return self.ledger.site_refusal_elsewhere(turn.ask, seat.node)
-
-    def _remember_memory(self, turn: Turn, seat: Seat, prior: Prior) -> str | None:
-        """A machine that asked for nothing keeps the share it got, as far as it is still there."""
-        left, need = self.ledger.ram_left[seat.node], turn.claimed(seat)
-        if need and not self.ledger.has_memory(seat.node, need) and seat.card != UNSEEN_CARD:
-            return "ram"
-        if self.ledger.passthrough and not seat.memory_mib:
-            seat.memory_mib = prior.memory_mib if left is None else max(0, min(prior.memory_mib, left - need))
-        return None
-
-    def find_card(self, node: int, gpu: Mapping[str, t.Any], index: int) -> int | None:
-        """The number of a GPU of the last plan on its node, or ``None`` when it is not there any more."""
+    def _adopt(self, requests: Sequence[Request]) -> None:
+        """Take VMs of ours that run and are in no plan as if they were in the last one."""
         fleet = self.fleet
-        first, last = fleet.node_cells[node]
-        cards = sorted(card for cell in fleet.cells[first:last] for card in cell.cards)
-        uuid, address = gpu.get("uuid"), gpu.get("pci_address")
-        if uuid is not None:
-            for card in cards:
-                if fleet.card_uuid[card] == uuid:
-                    return card
-        if address is not None:
-            for card in cards:
-                if fleet.card_pci[card] == address:
-                    # Another GPU in the same place is another GPU.
-                    return card if uuid is None or fleet.card_uuid[card] is None else None
-        for card in cards:
-            if fleet.card_index[card] == index:
-                same = (uuid is None or fleet.card_uuid[card] is None) and (
-                    address is None or fleet.card_pci[card] is None
+        by_vm: dict[str, list[int]] = {}
+        for gpu, name in sorted(fleet.ours.items()):
+            by_vm.setdefault(name, []).append(gpu)
+        for request in requests:
+            group = request.role.colocate if request.role is not None else None
+            for number in request.numbers:
+                key = (request.kind, request.name, number)
+                if key in self.priors:
+                    continue
+                for vms, profile in _vm_names(request, group, number):
+                    found = [by_vm.get(vm, []) for vm in vms]
+                    if all(found):
+                        self.priors[key] = Prior(
+                            shards=tuple(self._prior_shard(gpus) for gpus in found), vm=vms[0], profile=profile
+                        )
+                        break
+
+    def _prior_shard(self, gpus: Sequence[int]) -> PriorShard:
+        fleet = self.fleet
+        return PriorShard(
+            fleet.names[fleet.gpu_node[gpus[0]]],
+            tuple(fleet.gpu_index[gpu] for gpu in gpus),
+            tuple({"uuid": fleet.gpu_uuid[gpu], "pci_address": fleet.gpu_pci[gpu]} for gpu in gpus),
+            0,
+        )
+
+    def vm_of(self, request: Request, number: int) -> str | None:
+        """Return the VM of a replica of a role in the last plan, or ``None`` where it had none."""
+        prior = self.priors.get((request.kind, request.name, number))
+        return None if prior is None else prior.vm
+
+    def numbers_of(self, request: Request) -> list[int]:
+        """Return the replicas of a request that the last plan had."""
+        return sorted(number for kind, name, number in self.priors if (kind, name) == (request.kind, request.name))
+
+    # --- staying
+
+    def keep(self, requests: Sequence[Request]) -> None:
+        """Put back everything that can stay: what shares a GPU first, then in the order of placement."""
+        for request in sorted(requests, key=lambda each: not each.members):
+            for number in list(request.numbers) if not request.per_node else self.numbers_of(request):
+                names = request.names()
+                prior = next(
+                    (
+                        found
+                        for name in names
+                        if (found := self.priors.get((request.kind, name, number))) is not None
+                        and (not request.members or found.vm == unit_vm(request.name, number))
+                    ),
+                    None,
                 )
-                return card if same else None
-        return None
+                if prior is None or number in request.excluded:
+                    continue
+                placement = self._placement(request, number, prior)
+                if isinstance(placement, str):
+                    self._leave(request, number, placement)
+                else:
+                    self.ledger.place(placement)
+            for member in request.members:
+                member.excluded.update(request.placements)
 
-    def _keep_model(self, want: Want) -> None:
-        for number in range(want.wanted):
-            prior = self.models.get((want.model.name, number))
-            if prior is None:
-                continue
-            replica = self._replica(want, prior, number)
-            if isinstance(replica, str):
-                self.causes["model", want.model.name, number] = replica
-                continue
-            self.replicas.take(replica.shards)
-            replica.is_fixed = not self.movable or any(
-                shard.unseen is not None or self.fleet.states[shard.node] != READY for shard in replica.shards
-            )
-            want.replicas.append(replica)
-            self.kept.append(("model", want.model.name, number))
+    def _leave(self, request: Request, number: int, cause: str) -> None:
+        for name in request.names():
+            self.causes[request.kind, name, number] = cause
 
-    def _replica(self, want: Want, prior: Mapping[str, t.Any], number: int) -> Replica | str:
-        way = next((way for way in want.ways if way.profile.name == prior.get("profile")), None)
-        if way is None:
-            return PROFILE_GONE
+    def _placement(self, request: Request, number: int, prior: Prior) -> Placement | str:
+        candidate = self._candidate(request, prior)
+        if candidate is None:
+            return "config" if request.kind == ROLE else PROFILE_GONE
         shards: list[Shard] = []
-        for part in sorted(prior.get("shards") or (), key=lambda part: int(part.get("rank", 0))):
-            shard = self._shard(way, part)
+        for part in prior.shards:
+            shard = self._shard(candidate, part)
             if isinstance(shard, str):
                 return shard
             shards.append(shard)
-        cards = [card for shard in shards for card in shard.cards]
-        if len(set(cards)) < len(cards):
+        gpus = [gpu for shard in shards for gpu in shard.gpus]
+        if len(set(gpus)) < len(gpus):
             # A plan that somebody edited names a GPU twice.
             return "in_use"
-        profile = way.profile
-        if len(shards) != profile.nodes or any(
-            len(shard.cards) != (0 if profile.gpu_class is None else profile.gpus_per_node)
-            for shard in shards
-            if shard.unseen is None
-        ):
+        seen = [shard for shard in shards if shard.unseen is None]
+        if len(shards) != candidate.nodes or any(len(shard.gpus) != candidate.gpus for shard in seen):
             return PROFILE_GONE
-        fabric = prior.get("fabric")
-        if profile.nodes > 1 and any(
-            fabric not in self.fleet.fabrics[shard.node] for shard in shards if shard.unseen is None
-        ):
+        fabric = prior.fabric if candidate.nodes > 1 else None
+        if candidate.nodes > 1 and any(fabric not in self.fleet.fabrics[shard.node] for shard in seen):
             return "fabric"
-        return Replica(replica=number, way=way, shards=shards, fabric=fabric if profile.nodes > 1 else None)
+        is_fixed = self.options.moves == "none" or any(
+            shard.unseen is not None or shard.risk is not None or self.fleet.states[shard.node] != READY
+            for shard in shards
+        )
+        return Placement(candidate, number, tuple(shards), fabric, is_fixed, is_kept=True, conceded=prior.conceded)
 
-    def _shard(self, way: Way, part: Mapping[str, t.Any]) -> Shard | str:
-        node = self.nodes.get(str(part.get("node")))
+    def _candidate(self, request: Request, prior: Prior) -> Candidate | None:
+        """Return the way in which a replica runs, where the request still has it."""
+        has_gpus = any(part.indices for part in prior.shards)
+        for candidate in request.candidates:
+            if candidate.profile is not None:
+                if candidate.profile.name == prior.profile:
+                    return candidate
+            elif bool(candidate.gpus) is has_gpus:
+                return candidate
+        return None
+
+    def _shard(self, candidate: Candidate, part: PriorShard) -> Shard | str:
+        """Find the GPUs of a shard again; returns why it cannot be kept."""
+        node, ledger, fleet = self.nodes.get(part.node), self.ledger, self.fleet
         if node is None:
             return NODE_GONE
-        indices, gpus = part.get("gpu_indices") or [], part.get("gpus") or []
-        if indices and self.fleet.card_count[node] is None:
-            unseen = {"gpu_indices": list(indices), "gpus": [dict(gpu) for gpu in gpus]}
-            memory = way.memory_mib or int(part.get("memory_mib") or 0)
-            return Shard(node=node, cards=[], unseen=unseen, memory_mib=memory if self.ledger.passthrough else 0)
-        cards: list[int] = []
+        if part.indices and fleet.gpu_count[node] is None:
+            unseen = {"gpu_indices": list(part.indices), "gpus": [dict(gpu) for gpu in part.gpus]}
+            risk = None if fleet.states[node] == UNREACHABLE else "gpus_unknown"
+            memory = candidate.memory_mib or (part.memory_mib if ledger.passthrough else 0)
+            return Shard(node, (), memory, unseen=unseen, risk=risk)
+        if not part.indices and fleet.gpu_count[node] and not candidate.gpu_nodes:
+            return "config"
+        gpus: list[int] = []
         risk = None
-        for at, index in enumerate(indices):
-            card = self.find_card(node, gpus[at] if at < len(gpus) else {}, index)
-            if card is None:
-                return CARD_GONE
-            cell = self.ledger.cell_at(card)
-            if card not in self.ledger.cell_free[cell]:
+        for at, index in enumerate(part.indices):
+            gpu = self.find_gpu(node, part.gpus[at] if at < len(part.gpus) else {}, index)
+            if gpu is None:
+                return GPU_GONE
+            at_part = ledger.part_at(gpu)
+            if gpu not in ledger.part_free[at_part]:
                 return "in_use"
-            cause = self.ledger.refusal_elsewhere(way.ask, self.ledger.cell_lot[cell])
+            cause = ledger.refusal_to_stay(candidate.ask, ledger.part_pool[at_part])
             if cause == "unhealthy":
                 risk = cause
             elif cause is not None:
                 return cause
-            cards.append(card)
-        cause = self.ledger.site_refusal_elsewhere(way.ask, node)
+            gpus.append(gpu)
+        cause = ledger.node_refusal(candidate.ask, node, state=READY)
         if cause is not None:
             return cause
-        shard = self.replicas.shard(way, node, sorted(cards))
+        shard = Shard(node, (), candidate.memory_mib)
+        if gpus and len(gpus) == candidate.gpus:
+            shard = ledger.shard(candidate, node, tuple(sorted(gpus)))
         shard.risk = risk
         need = shard.memory_mib + shard.shared_mib
-        if need and not self.ledger.has_memory(node, need):
+        if need and not ledger.has_memory(node, need):
             return "ram"
-        if self.ledger.passthrough and not shard.memory_mib:
-            left = self.ledger.ram_left[node]
-            before = int(part.get("memory_mib") or 0)
-            shard.memory_mib = before if left is None else max(0, min(before, left - shard.shared_mib))
+        if ledger.passthrough and not shard.memory_mib:
+            # A VM that asked for nothing keeps the share it got, as far as it is still there.
+            left = ledger.ram_left[node]
+            shard.memory_mib = part.memory_mib if left is None else max(0, min(part.memory_mib, left - need))
         return shard
 
-    def evacuate(self) -> None:
-        """Move off draining nodes and broken GPUs what finds a free place, by priority; the rest stays at risk."""
-        for turn in self.placer.turns:
-            for seat in [seat for seat in turn.seats if self._must_go(seat)]:
-                self._evacuate_seat(turn, seat)
-        for want in self.wants:
-            for replica in list(want.replicas):
-                if any(
-                    self.fleet.states[shard.node] == DRAINING or shard.risk == "unhealthy" for shard in replica.shards
-                ):
-                    self._evacuate_replica(want, replica)
+    def find_gpu(self, node: int, gpu: Mapping[str, t.Any], index: int) -> int | None:
+        """Return the number of a GPU of the last plan on its node, or ``None`` when it is not there any more."""
+        fleet = self.fleet
+        gpus = self._gpus_on.get(node)
+        if gpus is None:
+            first, last = fleet.node_span[node]
+            gpus = self._gpus_on[node] = sorted(each for part in fleet.node_pools[first:last] for each in part.gpus)
+        uuid, address = gpu.get("uuid"), gpu.get("pci_address")
+        if uuid is not None:
+            for each in gpus:
+                if fleet.gpu_uuid[each] == uuid:
+                    return each
+        if address is not None:
+            for each in gpus:
+                if fleet.gpu_pci[each] == address:
+                    # Another GPU in the same place is another GPU.
+                    return each if uuid is None or fleet.gpu_uuid[each] is None else None
+        for each in gpus:
+            if fleet.gpu_index[each] == index:
+                same = (uuid is None or fleet.gpu_uuid[each] is None) and (
+                    address is None or fleet.gpu_pci[each] is None
+                )
+                return each if same else None
+        return None
 
-    def _must_go(self, seat: Seat) -> bool:
-        return self.fleet.states[seat.node] == DRAINING or seat.risk == "unhealthy"
+    def join(self, growing: Iterable[Mapping[int, Sequence[Request]]]) -> None:
+        """Let newcomers join the units that run, as far as their GPU and their node have room beside them."""
+        for units in growing:
+            for number, stages in units.items():
+                for before, after in pairwise(stages):
+                    if not self._grow(before, after, number):
+                        break
 
-    def _evacuate_seat(self, turn: Turn, seat: Seat) -> None:
-        cause = DRAIN if self.fleet.states[seat.node] == DRAINING else "unhealthy"
-        turn.seats.remove(seat)
-        barred, turn.barred = turn.barred, set()
-        self.placer.fill(turn, [seat.replica])
-        turn.barred = barred
-        found = any(other.replica == seat.replica for other in turn.seats)
-        if found:
-            if seat.card >= 0:
-                self.placer.fixed[seat.lot][turn.number].remove(seat)
-                self.ledger.give(seat.card)
-            self.ledger.claim(seat.node, -turn.claimed(seat))
-            self._leave("role", turn, seat.replica, cause)
-        else:
-            turn.seats.append(seat)
-            for name in [member.role.name for member in turn.members] or [turn.role.name]:
-                self.blocked.append({"role": name, "replica": seat.replica, **self._at(seat), "cause": cause})
+    def _grow(self, before: Request, after: Request, number: int) -> bool:
+        placement = before.placements.get(number)
+        if placement is None:
+            return False
+        (shard,), candidate = placement.shards, after.candidates[0]
+        if shard.pool < 0 or self.ledger.refusal(candidate.ask, shard.pool) is not None:
+            return False
+        self.ledger.remove(placement)
+        grown = self.ledger.shard(candidate, shard.node, shard.gpus)
+        grown.memory_mib = grown.memory_mib or shard.memory_mib
+        if not self.ledger.has_memory(shard.node, grown.memory_mib + grown.shared_mib):
+            self.ledger.place(placement)
+            return False
+        t.cast("list[int]", before.numbers).remove(number)
+        t.cast("list[int]", after.numbers).append(number)
+        self.ledger.place(Placement(candidate, number, (grown,), None, placement.is_fixed, is_kept=True))
+        for member in after.members:
+            member.excluded.add(number)
+        return True
 
-    def _at(self, seat: Seat) -> dict[str, t.Any]:
-        return place_of_seat(self.fleet, seat)
+    # --- going
 
-    def _evacuate_replica(self, want: Want, replica: Replica) -> None:
-        drains = any(self.fleet.states[shard.node] == DRAINING for shard in replica.shards)
-        cause = DRAIN if drains else "unhealthy"
-        self.replicas.give(replica.shards)
-        want.replicas.remove(replica)
-        self.replicas.fill(want, [replica.replica])
-        if any(other.replica == replica.replica for other in want.replicas):
-            self.causes["model", want.model.name, replica.replica] = cause
+    def evacuate(self, search: Search) -> None:
+        """Move off draining nodes and broken GPUs what finds another place, by priority; the rest stays at risk."""
+        for request in search.requests:
+            for placement in list(request.placements.values()):
+                drains = any(self.fleet.states[shard.node] == DRAINING for shard in placement.shards)
+                if drains or any(shard.risk == "unhealthy" for shard in placement.shards):
+                    self._evacuate(search, placement, DRAIN if drains else "unhealthy")
+
+    def _evacuate(self, search: Search, placement: Placement, cause: str) -> None:
+        request = placement.request
+        # What moves gives back what it has before it looks for another place.
+        self.ledger.remove(placement)
+        search.place(request, [placement.replica])
+        if placement.replica in request.placements:
+            request.placements[placement.replica].is_kept = True
+            self._leave(request, placement.replica, cause)
             return
-        self.replicas.take(replica.shards)
-        want.replicas.append(replica)
-        place = {"shards": place_of_replica(self.fleet, replica)}
-        self.blocked.append({"model": want.model.name, "replica": replica.replica, **place, "cause": cause})
+        self.ledger.place(placement)
+        for name in request.names():
+            self.blocked.append(
+                {request.kind: name, "replica": placement.replica, **_at(place_of(self.fleet, placement), request)}
+                | {"cause": cause}
+            )
 
-    def changes(self, *, rebalance: bool = False) -> dict[str, t.Any]:
-        """What moved and why, what stayed, and what should have moved and could not."""
+    # --- telling
+
+    def changes(self, search: Search) -> dict[str, t.Any]:
+        """Return what moved and why, what stayed, and what should have moved and could not."""
         moves: list[dict[str, t.Any]] = []
         retained: list[str] = []
-        evicted = {
-            (name, seat.replica) for seat in self.placer.evicted for name in _names_of(self.placer.turns[seat.turn])
-        }
-        default = REBALANCE if rebalance else RESCUE
-        for turn in self.placer.turns:
-            for seat in () if turn.members else turn.seats:
-                key = (turn.role.name, seat.replica)
-                prior = self.roles.get(key)
+        lost: list[dict[str, t.Any]] = []
+        evicted = {(each.request.kind, name, each.replica) for each in search.evicted for name in each.request.names()}
+        default = REBALANCE if self.options.rebalance else RESCUE
+        for request in search.requests:
+            for number in () if request.members else self._told(request):
+                key = (request.kind, request.name, number)
+                prior = self.priors.get(key)
                 if prior is None:
                     continue
-                was = {"node": prior.node} | ({} if prior.index is None else {"gpu_index": prior.index})
-                if self._is_same(seat, prior):
-                    retained.append(f"{key[0]}/{key[1]}")
-                    continue
-                cause = self.causes.get(("role", *key)) or (PREEMPT if key in evicted else default)
-                moves.append(
-                    {"role": key[0], "replica": key[1], "from": was, "to": self._at(seat), "cause": cause}
-                    | self._weights_of_seat(turn, seat)
-                )
-        for want in self.wants:
-            for replica in want.replicas:
-                self._change_of(want, replica, default, moves, retained)
-        return {"moves": moves, "retained": retained, "blocked": [*self.blocked, *self._lost(evicted)]}
+                was = [part.spot for part in prior.shards]
+                placement = request.placements.get(number)
+                if placement is None:
+                    cause = PREEMPT if key in evicted else self.causes.get(key, RESCUE)
+                    lost.append(
+                        {request.kind: request.name, "replica": number, **_at(was, request)}
+                        | {"cause": cause, "lost": True}
+                    )
+                elif self._is_same(placement, prior):
+                    retained.append(f"{request.name}/{number}")
+                else:
+                    cause = self.causes.get(key) or (PREEMPT if key in evicted else default)
+                    moves.append(
+                        {request.kind: request.name, "replica": number, "from": _shape(was, request)}
+                        | {"to": _shape(place_of(self.fleet, placement), request), "cause": cause}
+                        | self._weights_of(search, placement)
+                    )
+        return {"moves": moves, "retained": retained, "blocked": [*self.blocked, *lost]}
 
-    def _change_of(
-        self, want: Want, replica: Replica, default: str, moves: list[dict[str, t.Any]], retained: list[str]
-    ) -> None:
-        key = (want.model.name, replica.replica)
-        prior = self.models.get(key)
-        if prior is None:
-            return
-        was = [
-            {"node": part.get("node"), "gpu_indices": list(part.get("gpu_indices") or ())}
-            for part in prior.get("shards") or ()
-        ]
-        same = not isinstance(self._cards_of(prior), str) and self._cards_of(prior) == [
-            (self.fleet.names[shard.node], tuple(shard.cards) if shard.unseen is None else None)
-            for shard in replica.shards
-        ]
-        if same and replica.way.profile.name == prior.get("profile"):
-            retained.append(f"{key[0]}/{key[1]}")
-            return
-        to = place_of_replica(self.fleet, replica)
-        weights = [self.replicas.weights.state(key[0], shard.node) for shard in replica.shards]
-        moves.append(
-            {
-                "model": key[0],
-                "replica": key[1],
-                "from": was,
-                "to": to,
-                "cause": self.causes.get(("model", *key)) or default,
-                "weights": [{name: value for name, value in state.items() if name != "model"} for state in weights],
-            }
-        )
+    def _told(self, request: Request) -> Iterable[int]:
+        return self.numbers_of(request) if request.per_node else request.numbers
 
-    def _cards_of(self, prior: Mapping[str, t.Any]) -> list[tuple[str, tuple[int, ...] | None]]:
-        found: list[tuple[str, tuple[int, ...] | None]] = []
-        for part in prior.get("shards") or ():
-            name = str(part.get("node"))
-            node = self.nodes.get(name)
-            indices, gpus = part.get("gpu_indices") or [], part.get("gpus") or []
-            if node is None or (indices and self.fleet.card_count[node] is None):
-                found.append((name, None))
-                continue
-            cards = [
-                self.find_card(node, gpus[at] if at < len(gpus) else {}, index) for at, index in enumerate(indices)
-            ]
-            found.append((name, tuple(sorted(-1 if card is None else card for card in cards))))
-        return found
-
-    def _is_same(self, seat: Seat, prior: Prior) -> bool:
-        if self.fleet.names[seat.node] != prior.node:
+    def _is_same(self, placement: Placement, prior: Prior) -> bool:
+        if placement.candidate.profile is not None and placement.candidate.profile.name != prior.profile:
             return False
-        if seat.card == UNSEEN_CARD:
-            return True
-        if seat.card == NO_CARD or prior.index is None:
-            return seat.card == NO_CARD and prior.index is None
-        return self.find_card(seat.node, prior.gpu, prior.index) == seat.card
+        if len(placement.shards) != len(prior.shards):
+            return False
+        for shard, part in zip(placement.shards, prior.shards, strict=True):
+            if self.fleet.names[shard.node] != part.node:
+                return False
+            if shard.unseen is not None:
+                continue
+            found = [
+                self.find_gpu(shard.node, part.gpus[at] if at < len(part.gpus) else {}, index)
+                for at, index in enumerate(part.indices)
+            ]
+            if sorted(-1 if gpu is None else gpu for gpu in found) != sorted(shard.gpus):
+                return False
+        return True
 
-    def _weights_of_seat(self, turn: Turn, seat: Seat) -> dict[str, t.Any]:
-        """What has to be copied for the models that the slots are fixed to; without any nobody knows."""
-        names = [slot.model for slot in turn.role.slots if slot.model is not None]
+    def _weights_of(self, search: Search, placement: Placement) -> dict[str, t.Any]:
+        """Return what has to be copied; for a role of the models that its slots are fixed to, if any."""
+        weights, request = search.filler.weights, placement.request
+        if request.role is None:
+            states = [weights.state(request.name, shard.node) for shard in placement.shards]
+            return {"weights": [{name: value for name, value in each.items() if name != "model"} for each in states]}
+        names = [slot.model for slot in request.role.slots if slot.model is not None]
         if not names:
             return {}
-        states = [self.placer.weights.state(name, seat.node) for name in names]
+        states = [weights.state(name, placement.shards[0].node) for name in names]
         return {"weights": next((state for state in states if state["state"] != "held"), states[0])}
 
-    def _lost(self, evicted: Iterable[tuple[str, int]]) -> list[dict[str, t.Any]]:
-        """What had a place, cannot stay there, and found no other."""
-        lost: list[dict[str, t.Any]] = []
-        gone = set(evicted)
-        placed = {(turn.role.name, seat.replica) for turn in self.placer.turns for seat in turn.seats}
-        for turn in self.placer.turns:
-            for number in () if turn.members else turn.numbers:
-                key = (turn.role.name, number)
-                prior = self.roles.get(key)
-                if prior is None or key in placed:
-                    continue
-                was = {"node": prior.node} | ({} if prior.index is None else {"gpu_index": prior.index})
-                cause = PREEMPT if key in gone else self.causes.get(("role", *key), RESCUE)
-                lost.append({"role": key[0], "replica": number, **was, "cause": cause, "lost": True})
-        for want in self.wants:
-            there = {replica.replica for replica in want.replicas}
-            for number in range(want.wanted):
-                before = self.models.get((want.model.name, number))
-                if before is not None and number not in there:
-                    shards = [
-                        {"node": part.get("node"), "gpu_indices": list(part.get("gpu_indices") or ())}
-                        for part in before.get("shards") or ()
-                    ]
-                    cause = self.causes.get(("model", want.model.name, number), RESCUE)
-                    lost.append(
-                        {"model": want.model.name, "replica": number, "shards": shards, "cause": cause, "lost": True}
-                    )
-        return lost
+
+def _read(document: Mapping[str, t.Any]) -> dict[Name, Prior]:
+    priors: dict[Name, Prior] = {}
+    for one in document.get("assignments") or ():
+        index = one.get("gpu_index")
+        shard = PriorShard(
+            one["node"],
+            () if index is None else (index,),
+            () if index is None else (one.get("gpu") or {},),
+            one.get("memory_mib") or 0,
+        )
+        priors[ROLE, one["role"], one["replica"]] = Prior(shards=(shard,), vm=one.get("vm") or "")
+    for one in document.get("replicas") or ():
+        shards = tuple(
+            PriorShard(
+                part["node"],
+                tuple(part.get("gpu_indices") or ()),
+                tuple(part.get("gpus") or ()),
+                part.get("memory_mib") or 0,
+            )
+            for part in sorted(one.get("shards") or (), key=lambda part: part.get("rank", 0))
+        )
+        priors["model", one["model"], one["replica"]] = Prior(
+            shards=shards,
+            profile=one.get("profile"),
+            fabric=one.get("fabric"),
+            conceded=(one.get("why") or {}).get("conceded_to"),
+        )
+    return priors
 
 
-def _names_of(turn: Turn) -> list[str]:
-    return [member.role.name for member in turn.members] or [turn.role.name]
+def _vm_names(request: Request, group: str | None, number: int) -> Iterable[tuple[list[str], str | None]]:
+    """Return the names that the VMs of a replica may have, with the profile that they would be of."""
+    name = f"{request.name}-{number}"
+    if request.kind == ROLE:
+        yield [name], None
+        if group is not None:
+            yield [unit_vm(group, number)], None
+        return
+    for candidate in request.candidates:
+        profile = t.cast("t.Any", candidate.profile).name
+        yield [name] if candidate.nodes == 1 else [f"{name}-{rank}" for rank in range(candidate.nodes)], profile
 
 
-def unit_vm(turn: Turn, number: int) -> str:
-    """The machine of a unit."""
-    return f"{turn.role.name}-{number}"
+def _shape(spots: Sequence[dict[str, t.Any]], request: Request) -> t.Any:
+    """Return places as the document lists them: of a role one with its index, of a model a list."""
+    if request.kind != ROLE:
+        return list(spots)
+    spot = spots[0]
+    return {"node": spot["node"]} | ({"gpu_index": spot["gpu_indices"][0]} if spot["gpu_indices"] else {})
+
+
+def _at(spots: Sequence[dict[str, t.Any]], request: Request) -> dict[str, t.Any]:
+    shaped = _shape(spots, request)
+    return shaped if request.kind == ROLE else {"shards": shaped}

@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Memory for machines that asked for none: an equal share of what their node has left once everything is placed."""
+"""Memory for VMs that asked for none: an equal share of what their node has left once everything is placed."""
 
 from __future__ import annotations
 
@@ -15,34 +15,23 @@ if t.TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ledger import Ledger
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.replicas import (
-        Shard,
-        Want,
-    )
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.roles import (
-        Seat,
-        Turn,
-    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Request, Shard
 
-# More than this a machine gets only when it asks for it.
+# More than this a VM gets only when it asks for it.
 SHARE_MIB = 16384
 
 
-def share_memory(ledger: Ledger, turns: Iterable[Turn], wants: Iterable[Want]) -> None:
-    """Give every machine without memory its share, and take it off the node."""
-    waiting: dict[int, list[Seat | Shard]] = {}
-    for turn in turns:
-        for seat in turn.seats:
-            if not seat.memory_mib:
-                waiting.setdefault(seat.node, []).append(seat)
-    for want in wants:
-        for replica in want.replicas:
-            for shard in replica.shards:
+def share_memory(ledger: Ledger, requests: Iterable[Request]) -> None:
+    """Give every VM without memory its share, and take it off the node."""
+    waiting: dict[int, list[Shard]] = {}
+    for request in requests:
+        for placement in request.placements.values():
+            for shard in placement.shards:
                 if not shard.memory_mib:
                     waiting.setdefault(shard.node, []).append(shard)
-    for node, machines in waiting.items():
+    for node, shards in waiting.items():
         left = ledger.ram_left[node]
-        share = SHARE_MIB if left is None else min(SHARE_MIB, max(0, left) // len(machines))
-        for machine in machines:
-            machine.memory_mib = share
-        ledger.claim(node, share * len(machines))
+        share = SHARE_MIB if left is None else min(SHARE_MIB, max(0, left) // len(shards))
+        for shard in shards:
+            shard.memory_mib = share
+        ledger.hold(node, share * len(shards))

@@ -191,7 +191,7 @@ def _what_fits(
     fits: dict[int, str] = {}
     rows: list[tuple[t.Any, ...]] = []
     alike: dict[tuple[str, str, str], list[int]] = {}
-    for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True):
+    for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True):
         look = fleet.shapes[shape]
         if shape not in fits:
             names = models_fitting(models, look, engine=None, kind=None, engines=engines)

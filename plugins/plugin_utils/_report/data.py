@@ -62,7 +62,7 @@ class _Data:
         # A profile written by hand may leave the class to the table of GPUs; it is looked up as the plan does it.
         self.classes: dict[Card, str | None] = {
             (fleet.names[node], index): fleet.shapes[shape].gpu_class
-            for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True)
+            for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True)
         }
         # What the plan says of GPUs that it gave out: all that is known of one that no profile shows any more.
         self.planned: dict[Card, Mapping[str, t.Any]] = {}

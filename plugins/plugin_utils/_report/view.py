@@ -13,6 +13,7 @@ import typing as t
 from collections import Counter
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.codes import CODES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     duration,
@@ -33,33 +34,7 @@ _NODE_STATES = ("ready", "cordoned", "draining", "unreachable")
 _SEVERITIES = ("error", "warning", "info")
 # How many lines of a long list are open before the rest.
 _SHOWN = 12
-_REFUSED = {
-    "config": "not allowed by the catalog",
-    "source": "no weights to be had",
-    "node_state": "node not ready",
-    "node_pin": "another node is named",
-    "selector": "labels do not match",
-    "no_gpu": "node without a GPU",
-    "gpus_unknown": "GPUs of the node not known",
-    "engine": "engine does not run there",
-    "kind": "kind of model",
-    "vendor": "vendor",
-    "gpu_class": "another class",
-    "mig": "split into slices",
-    "cc_min": "compute capability too low",
-    "cc_max": "compute capability too high",
-    "vram": "too little memory",
-    "memory_unknown": "memory not known",
-    "unhealthy": "broken",
-    "health_unknown": "health not known",
-    "iommu_group": "shares its IOMMU group",
-    "external": "external",
-    "in_use": "taken",
-    "block": "fewer GPUs together than needed",
-    "fabric": "not on one fabric",
-    "ram": "node memory too small",
-    "disk": "disk too small",
-}
+_REFUSED = {code.name: code.label for code in CODES}
 
 
 def make_view(

@@ -173,7 +173,7 @@ def _drift(name: str, drift: Drift | None) -> Iterable[Finding]:
 def _nodes(facts: Facts) -> Iterable[Finding]:
     fleet, holds = facts.inputs.fleet, _on_nodes(facts.inputs.plan)
     kept = "plan again" if facts.outdated else "no other place is free for it: free one, add one, or lower a count"
-    for name, state, count in zip(fleet.names, fleet.states, fleet.card_count, strict=True):
+    for name, state, count in zip(fleet.names, fleet.states, fleet.gpu_count, strict=True):
         here = holds.get(name, [])
         if state == UNREACHABLE:
             if here:

@@ -100,7 +100,7 @@ def list_fitting(fleet: Fleet, catalog: Catalog) -> dict[tuple[str, int], tuple[
     ]
     return {
         (fleet.names[node], index): fits[shape]
-        for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True)
+        for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True)
     }
 
 
@@ -111,12 +111,12 @@ class _Known:
         self._by_index: dict[tuple[str, int], tuple[str | None, _Look]] = {}
         self._by_identity: dict[tuple[str, str], _Look] = {}
         for node, index, shape, flags, uuid, address in zip(
-            fleet.card_node,
-            fleet.card_index,
-            fleet.card_shape,
-            fleet.card_flags,
-            fleet.card_uuid,
-            fleet.card_pci,
+            fleet.gpu_node,
+            fleet.gpu_index,
+            fleet.gpu_shape,
+            fleet.gpu_flags,
+            fleet.gpu_uuid,
+            fleet.gpu_pci,
             strict=True,
         ):
             look = (fleet.shapes[shape].gpu_class or UNKNOWN_CLASS, bool(flags & UNHEALTHY))
@@ -157,9 +157,9 @@ def _rows_without_plan(fleet: Fleet) -> list[dict[str, t.Any]]:
     """Return the ledger of a fleet on which nothing is planned, by the rules of the planner."""
     ledger = Ledger(fleet, (), passthrough=True)
     states: dict[int, str] = {}
-    for cell in fleet.cells:
-        states.update(dict.fromkeys(cell.cards, ledger.cell_state(cell)))
+    for pool in fleet.node_pools:
+        states.update(dict.fromkeys(pool.gpus, ledger.idle_state(pool)))
     return [
         {"node": fleet.names[node], "gpu_index": index, "state": states[card], "by": fleet.holders.get(card)}
-        for card, (node, index) in enumerate(zip(fleet.card_node, fleet.card_index, strict=True))
+        for card, (node, index) in enumerate(zip(fleet.gpu_node, fleet.gpu_index, strict=True))
     ]

@@ -60,7 +60,7 @@ def format_summary(summary: Mapping[str, t.Any], inputs: Inputs | None = None) -
     lines = [*_headline(summary), ""]
     cards: list[str] = []
     fits: list[str] = []
-    if inputs is not None and 0 < len(inputs.fleet.card_node) <= CARDS_SHOWN:
+    if inputs is not None and 0 < len(inputs.fleet.gpu_node) <= CARDS_SHOWN:
         cards, fits = _cards(inputs)
     for part in (
         _attention(summary["attention"]),
@@ -129,7 +129,7 @@ def _cards(inputs: Inputs) -> tuple[list[str], list[str]]:
     fleet, catalog = inputs.fleet, inputs.catalog
     sizes = {
         (fleet.names[node], index): fleet.shapes[shape].memory_gb
-        for node, index, shape in zip(fleet.card_node, fleet.card_index, fleet.card_shape, strict=True)
+        for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True)
     }
     fitting = list_fitting(fleet, catalog)
     rows: list[tuple[t.Any, ...]] = []

@@ -164,7 +164,7 @@ TEST_ERRORS = [
     (
         "nodes",
         [{"name": "a", "state": "off"}],
-        "node a: state 'off' is none of ready, cordoned, draining, unreachable.",
+        "node a: state 'off' must be one of ready, cordoned, draining, unreachable.",
     ),
     ("nodes", [{"name": "a", "gpus": 2}], "node a: 'gpus' is a list of GPUs (or null: not known), this is a number."),
     ("nodes", [{"name": "a", "gpus": [{}]}], "node a, gpus[0]: a GPU needs 'index', a whole number; this is None."),

@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement import fit
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.codes import CODES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 
 SCHEMAS = Path(fit.__file__).parent.parent / "_documents/schemas"
@@ -41,7 +42,7 @@ def make_fleet():
 def test_codes_are_those_of_the_predicate():
     schema = validator("plan").schema
     codes = schema["properties"]["unplaced"]["items"]["properties"]["code"]["enum"]
-    assert codes == list(fit.CODES)
+    assert codes == [code.name for code in CODES]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -181,7 +181,8 @@ def test_under_none_a_move_is_offered_and_under_relocate_it_is_made():
     assert places(second) == {"chat/0": "a:0"}
     entry = refusal(second, "big")
     assert "bottleneck" not in entry
-    assert entry["what_would_help"][0] == {
+    assert entry["what_would_help"][0]["change"] == {"count": {"role": "chat", "count": 0}}
+    assert entry["what_would_help"][1] == {
         "change": {
             "moves": [
                 {

@@ -144,7 +144,7 @@ def test_a_refusal_says_which_rule_and_by_how_much():
     }
     texts = [(each["text"], each["verified"]) for each in entry["what_would_help"]]
     assert ("count 0 of chat, which frees a GPU", True) in texts
-    assert ("one more GPU with at least 48 GB, compute capability at most 8.9", True) in texts
+    assert ("one more GPU in n1, with at least 48 GB, compute capability at most 8.9", True) in texts
 
 
 def test_weights_are_a_preference_and_never_a_filter():

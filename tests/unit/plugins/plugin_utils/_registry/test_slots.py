@@ -204,7 +204,7 @@ def test_every_field_of_the_catalog_reaches_the_slot_or_is_only_of_placement():
         assert slot[name] == told[name], name
     assert slot["fallbacks"] == ["tiny-1b"]
     assert (slot["idle_timeout"], slot["startup_timeout"], slot["weight"]) == (1800, 300, 3)
-    of_placement = {"vram_gb", "min_cc", "engines", "memory", "placement_priority", "source_note"}
+    of_placement = {"vram_gb", "min_cc", "engines", "memory", "placement_priority", "source_note", "spread", "per_node"}
     elsewhere = {"name", "profiles", "scaling", "fallbacks", "engine_args"}
     assert {field.name for field in dataclasses.fields(Model)} == {*MODEL_FIELDS, *of_placement, *elsewhere}
     assert {field.name for field in dataclasses.fields(Profile)} <= set(SCHEMA["properties"]["profile"]["properties"])

@@ -1,0 +1,140 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+"""How near the planner comes to the best counts that there are, and whether what it offers as help is enough.
+
+A tenth of the instances by default; all of them with ``KNASTER_FULL=1`` in the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement import search
+
+from .helpers import make_plan, model, node, role
+
+PEERS = Path(__file__).resolve().parents[4] / "peers"
+SHARE = 1 if os.environ.get("KNASTER_FULL") else 10
+
+
+@pytest.fixture(scope="module")
+def judge():
+    sys.path.insert(0, str(PEERS))
+    try:
+        import exact_planner
+    finally:
+        sys.path.remove(str(PEERS))
+    return exact_planner.Judge
+
+
+def with_memory(seed):
+    """Roles of one GPU on nodes whose memory binds."""
+    rand = random.Random(f"memory {seed}")
+    nodes = [
+        node(f"n{at}", *rand.choices((24, 48), k=rand.randint(1, 4)), memory_gb=rand.choice((32, 48, 64, 96)))
+        for at in range(rand.randint(2, 5))
+    ]
+    roles = [
+        role(
+            f"r{at}",
+            rand.choice((16, 24, 40, 48)),
+            needs={"min_memory_gb": rand.choice((4, 8, 16, 24, 32))},
+            prefer=rand.choice(("largest", "smallest_fitting")),
+            count=rand.randint(1, 3),
+        )
+        for at in range(rand.randint(2, 5))
+    ]
+    return nodes, roles, []
+
+
+def with_profiles(seed):
+    """Two to six nodes, roles, and models with several profiles over one to four GPUs and one or two nodes."""
+    rand = random.Random(f"profiles {seed}")
+    nodes = [
+        node(
+            f"n{at}",
+            *rand.choices((24, 48), k=rand.choice((1, 2, 2, 3, 4))),
+            fabrics=rand.choice(([], ["f"], ["g"], ["f", "g"])),
+        )
+        for at in range(rand.randint(2, 6))
+    ]
+    roles = [
+        role(
+            f"r{at}",
+            rand.choice((16, 24, 40)),
+            count=rand.randint(1, 2),
+            prefer=rand.choice(("largest", "smallest_fitting")),
+        )
+        for at in range(rand.randint(0, 3))
+    ]
+    models = []
+    for at in range(rand.randint(1, 4)):
+        shapes = rand.sample(
+            [(kind, tp, spans) for kind in ("c24", "c48") for tp, spans in ((1, 1), (2, 1), (3, 1), (1, 2), (2, 2))],
+            rand.randint(1, 3),
+        )
+        made = model(f"m{at}", 16, *shapes, replicas=rand.randint(1, 2))
+        for profile in made["profiles"]:
+            profile["priority"] = rand.randint(0, 2)
+        models.append(made)
+    return nodes, roles, models
+
+
+def counts_of(document, roles, models):
+    counts = {each["name"]: 0 for each in [*roles, *models]}
+    for one in document["assignments"]:
+        counts[one["role"]] += 1
+    for one in document["replicas"]:
+        counts[one["model"]] += 1
+    return counts
+
+
+def measure(make, judge, instances):
+    """The share that reaches the optimum, and the seeds that do not."""
+    missed = []
+    for seed in range(instances):
+        nodes, roles, models = make(seed)
+        best = judge(nodes).best_counts(roles, models)
+        document = make_plan(nodes, roles, models)
+        found = counts_of(document, roles, models)
+        assert [found[name] for name in best] <= list(best.values()), seed
+        if found != best:
+            missed.append(seed)
+            assert document["changes"].get("bounded"), seed
+    return 1 - len(missed) / instances, missed
+
+
+@pytest.mark.parametrize(("make", "instances", "least"), [(with_memory, 1000, 0.995), (with_profiles, 2000, 0.99)])
+def test_the_planner_reaches_the_best_counts(judge, make, instances, least):
+    share, missed = measure(make, judge, instances // SHARE)
+    assert share >= least, missed
+
+
+def test_deep_moves_and_arranging_anew_are_both_needed(judge, monkeypatch):
+    def share(items, depth):
+        monkeypatch.setattr(search, "MAX_ITEMS", items)
+        monkeypatch.setattr(search, "MAX_DEPTH", depth)
+        return measure(with_profiles, judge, 150)[0]
+
+    shallow, deep, all_ = share(0, 1), share(0, 3), share(40, 3)
+    assert shallow < deep < all_
+
+
+@pytest.mark.parametrize("make", [with_memory, with_profiles])
+def test_plan_over_plan_is_a_fixed_point(make):
+    for seed in range(1000 // SHARE):
+        nodes, roles, models = make(seed)
+        first = make_plan(nodes, roles, models)
+        for moves in ("none", "relocate", "preempt"):
+            second = make_plan(nodes, roles, models, first, moves=moves)
+            for document in (first, second):
+                document.pop("changes", None)
+            assert json.dumps(second) == json.dumps(first), (seed, moves)
