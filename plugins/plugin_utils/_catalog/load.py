@@ -89,6 +89,11 @@ def examine_directories(directories: Sequence[str], *, nodes: Sequence[t.Any] = 
     catalog, problems = examine_catalog(
         loaded.sections, places=loaded.places, missing=loaded.missing, nodes=nodes, hint=hint
     )
+    # A name and a change, written over models that were not named.
+    problems = [
+        replace(one, remedy=one.remedy + hint) if one.code == "missing" and one.path.endswith("].kind") else one
+        for one in problems
+    ]
     if not all(map(_is_shipped, directories)):
         asked = _find_asked(catalog, loaded.users["models"])
         unasked = {f"model {model.name}" for model in catalog.models if model.name not in asked}

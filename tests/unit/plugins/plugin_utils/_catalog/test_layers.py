@@ -188,7 +188,7 @@ def test_a_change_of_what_nobody_has(tmp_path: Path, text: str, expected: str) -
     found = [
         str(one).replace(f"{tmp_path}/", "") for one in examine_directories(layers(tmp_path, MODELS, text)).problems
     ]
-    assert found[0] == expected
+    assert found[0].removesuffix(f"; shipped among the directories adds the models of {SHIPPED}") == expected
 
 
 def test_roles_gpus_and_engines_have_layers_too(tmp_path: Path) -> None:
@@ -291,3 +291,8 @@ def test_a_model_that_nobody_knows_is_told_with_where_the_shipped_ones_are(tmp_p
     (problem,) = examine_directories([own]).problems
     assert problem.remedy == f"it must be one that exists; shipped among the directories adds the models of {SHIPPED}"
     assert not examine_directories([SHIPPED, own]).problems
+    own = write(tmp_path / "d", models="models: [{name: qwen3-8b, scaling: {min: 0}}]\n")
+    problem = examine_directories([own]).problems[0]
+    assert (
+        problem.remedy == f"one of llm, embedding, reranker; shipped among the directories adds the models of {SHIPPED}"
+    )
