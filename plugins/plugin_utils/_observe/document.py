@@ -20,7 +20,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replica
     READY,
     STATES,
     DriftFinder,
-    state_of,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import duration, plural
@@ -91,7 +90,7 @@ def dump_observed(replicas: Sequence[Mapping[str, t.Any]]) -> str:
 
 def count_states(replicas: Sequence[Mapping[str, t.Any]]) -> dict[str, int]:
     """How many replicas are in each state."""
-    counts = Counter(map(state_of, replicas))
+    counts = Counter(one["state"] for one in replicas)
     return {state: counts[state] for state in STATES}
 
 
@@ -103,9 +102,9 @@ def format_observed(replicas: Sequence[Mapping[str, t.Any]], empty: Sequence[str
     if empty:
         head += f"; {plural(len(empty), 'slot')} without a model"
     rank = {state: at for at, state in enumerate((FAILED, "starting", "draining", READY))}
-    ordered = sorted(replicas, key=lambda one: rank[state_of(one)])
+    ordered = sorted(replicas, key=lambda one: rank[one["state"]])
     if len(ordered) > _SHOWN:
-        ordered = [one for one in ordered if state_of(one) != READY or one.get("drift") == "stale"]
+        ordered = [one for one in ordered if one["state"] != READY or one.get("drift") == "stale"]
     rows = [_row(one) for one in ordered[:_SHOWN]]
     lines = [head]
     if rows:
@@ -122,7 +121,7 @@ def _row(one: Mapping[str, t.Any]) -> tuple[t.Any, ...]:
     why = one.get("reason")
     if served and model and served != model:
         why = f"it serves {served}"
-    told = (one["id"], state_of(one), model, one.get("running"), one.get("waiting"))
+    told = (one["id"], one["state"], model, one.get("running"), one.get("waiting"))
     return (*map(_short, told), None if idle is None else duration(idle), one.get("drift"), why)
 
 

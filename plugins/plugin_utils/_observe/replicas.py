@@ -47,12 +47,6 @@ STATES = (READY, STARTING, DRAINING, FAILED)
 IDLE_SECONDS = 600
 
 
-def state_of(replica: Mapping[str, t.Any]) -> str:
-    """The state of an observed replica; any that is none of ours counts as starting."""
-    state = replica.get("state")
-    return state if isinstance(state, str) and state in STATES else STARTING
-
-
 class DriftFinder:
     """Whether what runs is what the catalog says today."""
 
@@ -110,7 +104,7 @@ def idle_replicas(replicas: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.A
             "gpus": sum(len(shard["gpu_indices"]) for shard in one["shards"]),
         }
         for one in replicas
-        if state_of(one) == READY and one.get("idle_seconds") is not None and one["idle_seconds"] >= IDLE_SECONDS
+        if one["state"] == READY and one.get("idle_seconds") is not None and one["idle_seconds"] >= IDLE_SECONDS
     ]
     return sorted(found, key=lambda one: (-one["idle_seconds"], natural_key(one["id"])))
 
@@ -195,7 +189,6 @@ def _observe(standing: Mapping[str, Standing], replicas: Sequence[Mapping[str, t
         model = None if replica.get("role") else standing.get(str(replica.get("model")))
         if model is not None:
             seen[model.name] = seen.get(model.name, 0) + 1
-            state = state_of(replica)
-            setattr(model, state, getattr(model, state) + 1)
+            setattr(model, replica["state"], getattr(model, replica["state"]) + 1)
     for one in standing.values():
         one.starting += max(0, one.placed - seen.get(one.name, 0))

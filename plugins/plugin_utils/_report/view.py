@@ -15,6 +15,7 @@ from collections import Counter
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
+    duration,
     listing,
     natural_key,
     plural,
@@ -341,17 +342,7 @@ def _losses(
 
 
 def _idle(one: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {**one, "for": _duration(one["idle_seconds"])}
-
-
-def _duration(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{hours // 24} d {hours % 24} h" if hours % 24 else f"{hours // 24} d"
+    return {**one, "for": duration(one["idle_seconds"])}
 
 
 def _table(

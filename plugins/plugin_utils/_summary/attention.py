@@ -30,7 +30,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replica
     DriftFinder,
     idle_replicas,
     judge_models,
-    state_of,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.document import (
     LOW_MEMORY,
@@ -142,7 +141,7 @@ def _replicas(facts: Facts) -> Iterable[Finding]:
     for one in facts.replicas:
         name = one["id"]
         served, model = one.get("served_model"), one.get("model")
-        if state_of(one) == FAILED:
+        if one["state"] == FAILED:
             reason = one.get("reason") or "it does not answer"
             yield "replica_failed", name, f"{_at(one)}{reason}; look at the engine's log there, or restart it"
         elif served and model and served != model:

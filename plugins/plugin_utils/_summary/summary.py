@@ -19,7 +19,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import STALE, UNKNOWN
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import NODE_STATES
-from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import STATES, state_of
+from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import STATES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.held_weights import Weights
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import list_attention, read_facts
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import count_cards, free_blocks
@@ -41,7 +41,7 @@ def summarise(inputs: Inputs) -> dict[str, t.Any]:
     facts = read_facts(inputs)
     fleet, models, observed = inputs.fleet, facts.models, facts.replicas
     short = sum(one.short for one in models.standing)
-    states, observed_states = Counter(fleet.states), Counter(map(state_of, observed))
+    states, observed_states = Counter(fleet.states), Counter(one["state"] for one in observed)
     by_drift = {
         state: [name for name, drift in facts.drifts.items() if drift is not None and drift.state == state]
         for state in (STALE, UNKNOWN)

@@ -9,8 +9,13 @@ import datetime as dt
 
 import pytest
 from ansible.errors import AnsibleFilterError
+from ansible_collections.knaster.inventory.plugins.filter import plan as plan_filters
+from ansible_collections.knaster.inventory.plugins.filter import provision as provision_filters
+from ansible_collections.knaster.inventory.plugins.filter import registry as registry_filters
 from ansible_collections.knaster.inventory.plugins.filter.documents import FilterModule
+from ansible_collections.knaster.inventory.tests.peers import documents
 
+PLANS, VMS, SLOTS = (module.FilterModule().filters() for module in (plan_filters, provision_filters, registry_filters))
 FILTERS = FilterModule().filters()
 
 
@@ -33,3 +38,37 @@ def test_wrong_input_is_one_clear_error(name, value, message):
     with pytest.raises(AnsibleFilterError) as caught:
         FILTERS[name](value)
     assert str(caught.value).startswith(message)
+
+
+SEAT = {"role": "chat", "replica": 0, "node": "n"}
+SHARD = {"node": "n", "gpu_indices": "01"}
+# Plans that somebody edited, by the filter that gets them: one clear sentence, never a traceback or a wrong result.
+TEST_EDITED = [
+    (
+        lambda plan: PLANS["plan"]([], previous=plan),
+        documents.plan(assignments=[{**SEAT, "replica": "x"}]),
+        'previous: assignments[0].replica: must be a whole number, not "x"',
+    ),
+    (
+        PLANS["plan_table"],
+        {**documents.plan(), "assignments": [{"role": "chat", "replica": 0}]},
+        "plan: assignments[0].node: is required",
+    ),
+    (
+        VMS["vm_definitions"],
+        documents.plan(assignments=[{**SEAT, "memory_mib": "big"}]),
+        'plan: assignments[0].memory_mib: must be a whole number, not "big"',
+    ),
+    (
+        SLOTS["slot_documents"],
+        documents.plan(replicas=[{"model": "m", "replica": 0, "shards": [SHARD]}]),
+        'plan: replicas[0].shards[0].gpu_indices: must be a list, not "01"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "plan", "message"), TEST_EDITED)
+def test_a_plan_that_was_edited_is_one_clear_error(call, plan, message):
+    with pytest.raises(AnsibleFilterError) as caught:
+        call(plan)
+    assert message in str(caught.value)

@@ -115,7 +115,7 @@ def test_the_table_begins_with_what_failed():
     replicas = [
         entry("a"),
         entry("b", "failed", reason="x\x1b[31m\ny"),
-        entry("c", "odd"),
+        entry("c", "starting"),
         entry("d", served_model="other"),
     ]
     lines = format_observed(replicas, ["e"]).split("\n")
