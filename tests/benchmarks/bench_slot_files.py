@@ -73,6 +73,13 @@ LOOP = """- hosts: localhost
 """
 
 
+# What else is in a plan.
+REST = {
+    **{name: [] for name in ("replicas", "unplaced", "on_demand", "off", "nodes", "ledger")},
+    "inputs": dict.fromkeys(("nodes", "roles", "models"), "0" * 16),
+}
+
+
 def write_plan(folder: Path, count: int) -> None:
     fitting = [f"model-{number}" for number in range(40)]
     seats = [
@@ -87,10 +94,11 @@ def write_plan(folder: Path, count: int) -> None:
             "slots": ["main"],
             "fingerprint": "0" * 16,
             "vm": f"chat-{number}",
+            "why": {"rule": "largest", "text": "it fits"},
         }
         for number in range(count)
     ]
-    (folder / "plan.yml").write_text(dump_document({"version": 1, "assignments": seats, "replicas": []}))
+    (folder / "plan.yml").write_text(dump_document({"version": 1, "assignments": seats, **REST}))
 
 
 class Cost(t.NamedTuple):
