@@ -147,10 +147,11 @@ def read_spread(value: t.Any) -> str | dict[str, t.Any]:
         return choice(words)(value)
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise WrongValueError(f"expected node, fabric or a map, found {shown(value)}", "write spread: node")
-    findings: list[tuple[Keys, str, str]] = []
-    for key in value:
-        if key not in ("by", "label", "hard"):
-            findings.append(((key,), f"{shown(key)} is not known here", "one of by, label, hard"))
+    findings: list[tuple[Keys, str, str]] = [
+        ((key,), f"{shown(key)} is not known here", "one of by, label, hard")
+        for key in value
+        if key not in ("by", "label", "hard")
+    ]
     found = {key: item for key, item in value.items() if item is not None}
     by, label = found.get("by", "node"), found.get("label")
     if by not in (*words, "label"):
