@@ -16,7 +16,15 @@ done
 tar -tzf "$tree"/out/*.tar.gz | sort | sed 's/^/  /'
 PATH=$PWD/.venv/bin:$PATH
 cd "$tree/out"
-GALAXY_IMPORTER_CONFIG=/dev/null python -m galaxy_importer.main ./*.tar.gz 2>&1 | tee importer.log | grep -v DEBUG || true
+# A pipe fails where one of its commands does, so that an importer that dies is seen; sed takes all lines.
+GALAXY_IMPORTER_CONFIG=/dev/null python -m galaxy_importer.main ./*.tar.gz 2>&1 | tee importer.log | sed '/DEBUG/d' || {
+  echo "the importer of Galaxy failed" >&2
+  exit 1
+}
+if ! grep -q "Importer processing completed successfully" importer.log; then
+  echo "the importer of Galaxy did not come to its end" >&2
+  exit 1
+fi
 if grep -E "^(ERROR|WARNING)" importer.log; then
   echo "the importer of Galaxy found something" >&2
   exit 1

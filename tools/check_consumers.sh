@@ -6,14 +6,15 @@
 
 # Loads the files that the registry writes with the programs that they are for: LiteLLM (its own loader, and requests through
 # its router), promtool, systemd, docker-compose; for the shipped rack and for a fleet of hostile names. What is not installed
-# (tests/peers/install.sh) is named and left out. LiteLLM has an environment of its own, for it asks for many packages.
+# (tests/peers/install.sh) is left out. LiteLLM has an environment of its own, for it asks for many packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=${CONSUMERS_VENV:-.venv-consumers}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ ! -x "$venv/bin/python" ]; then "${PYTHON:-python3.11}" -m venv "$venv"; fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --requirement tests/peers/consumers.txt
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile \
+  --requirement tests/peers/consumers.txt --constraint tools/constraints/consumers.txt
 export PATH=$PWD/.venv/bin:$PATH
 root=$PWD
 mkdir "$work/run"

@@ -18,10 +18,8 @@ from pathlib import Path
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.vars.manager import VariableManager
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
-    profile_from_outputs,
-    read_outputs,
-)
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import read_outputs
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan

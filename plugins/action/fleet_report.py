@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
-    absolute,
+    Options,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.report import (
     Sources,
@@ -23,6 +21,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.report im
 
 
 class ActionModule(FileAction):
+    """Sums a fleet up and writes summary, metrics and page."""
+
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         **FLEET_SPEC,
         "plan": {"type": "path", "required": True},
@@ -36,27 +36,27 @@ class ActionModule(FileAction):
         "passthrough": {"type": "bool", "default": True},
     }
 
-    def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
-        del task_vars
-        catalog = catalog_directories(options["catalog"])
+    def make(self, options: Options) -> Made:
+        """Sum the fleet up."""
         made = make_fleet_report(
             Sources(
-                profiles=Path(options["profiles"]).absolute(),
+                profiles=options["profiles"],
                 hosts=options["hosts"],
-                catalog=catalog,
-                plan=Path(options["plan"]).absolute(),
-                observed=absolute(options["observed"]),
-                slots=absolute(options["slots_dir"]),
+                catalog=options["catalog"],
+                plan=options["plan"],
+                observed=options["observed"],
+                slots=options["slots_dir"],
             ),
-            Targets(
-                summary=absolute(options["summary"]),
-                metrics=absolute(options["metrics"]),
-                page=absolute(options["page"]),
-            ),
+            Targets(summary=options["summary"], metrics=options["metrics"], page=options["page"]),
             title=options["title"],
             losses=options["losses"],
             passthrough=options["passthrough"],
         )
-        returned = {"files": [str(change.path) for change in made.changes], "catalog": catalog, "table": made.table}
-        returned |= {"catalog_warnings": list(made.warnings), "attention": made.summary["attention"]}
+        returned = {
+            "files": [str(change.path) for change in made.changes],
+            "catalog": options["catalog"],
+            "catalog_warnings": list(made.warnings),
+            "table": made.table,
+            "attention": made.summary["attention"],
+        }
         return Made(returned, made.changes)

@@ -11,16 +11,16 @@ import typing as t
 from pathlib import Path
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import (
+    GatherError,
+    Output,
+    read_answer,
+)
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
     NODE_ARGUMENT_SPEC,
     profile_from_outputs,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import (
-    GatherError,
-    Output,
-    build_script,
-    read_answer,
-)
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import build_script
 
 
 class ActionModule(ActionBase):

@@ -6,38 +6,38 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observe import (
     ASKING_ARGUMENT_SPEC,
     find_asking_errors,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
+    Options,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import DRAINING
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import (
     count_states,
     dump_observed,
     format_observed,
     questions,
-    read_observed,
     with_catalog,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_fleet
-
-if t.TYPE_CHECKING:
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.observe import read_observed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 
 class ActionModule(FileAction):
-    # The engines are asked from where the task runs.
+    """Queries the engines behind the slots and writes what they do."""
+
+    # The engines are queried from where the task runs.
     _requires_connection = True
 
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
@@ -46,40 +46,37 @@ class ActionModule(FileAction):
         "slots_dir": {"type": "path", "required": True},
         **ASKING_ARGUMENT_SPEC,
     }
-    refusal = "Nobody was asked. Mistakes in what was to be asked"
+    refusal = "No replica was queried"
 
-    def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
-        path = Path(options["path"]).absolute()
-        catalog = catalog_directories(options["catalog"])
-        asked, found = _questions(path, options, catalog)
+    def make(self, options: Options) -> Made:
+        """Query the replicas of the slots."""
+        path = options["path"]
+        fleet = read_fleet(options["profiles"], options["hosts"], options["catalog"])
+        errors = fleet.errors
+        slots: list[dict[str, t.Any]] = []
+        with collecting(errors):
+            slots = load_slots(options["slots_dir"])
+        previous = read_observed(path, errors)
+        stop_at([*fleet.all_errors(), *find_asking_errors(options)])
+        asked = {
+            **{key: options[key] for key in ASKING_ARGUMENT_SPEC},
+            "slots": questions(slots),
+            "previous": previous,
+            "draining": [node["name"] for node in fleet.nodes if node.get("state") == DRAINING],
+        }
         answer = self._execute_module(
-            module_name="knaster.inventory.replica_info", module_args=asked, task_vars=task_vars
+            module_name="knaster.inventory.replica_info", module_args=asked, task_vars=self.task_vars
         )
         if answer.get("failed"):
             answer.pop("invocation", None)
             return Made(answer)
-        replicas = with_catalog(answer["replicas"], found)
-        returned = {"path": str(path), "catalog": catalog, "states": count_states(replicas), "empty": answer["empty"]}
-        returned["table"] = format_observed(replicas, answer["empty"])
-        return Made(returned, find_changes({path: dump_observed(replicas)}))
-
-
-def _questions(path: Path, options: dict[str, t.Any], catalog: list[str]) -> tuple[dict[str, t.Any], Catalog]:
-    """What the module is asked with, from the files of the fleet."""
-    fleet = read_fleet(Path(options["profiles"]).absolute(), options["hosts"], catalog)
-    slots: list[dict[str, t.Any]] = []
-    try:
-        slots = load_slots(Path(options["slots_dir"]).absolute())
-    except InputError as exc:
-        fleet.errors.extend(exc.errors)
-    previous = read_observed(path, fleet.errors)
-    errors = [*fleet.all_errors(), *find_asking_errors(options)]
-    if errors:
-        raise InputError(errors)
-    asked = {
-        **{key: options[key] for key in ASKING_ARGUMENT_SPEC},
-        "slots": questions(slots),
-        "previous": previous or [],
-        "draining": [node["name"] for node in fleet.nodes if node.get("state") == DRAINING],
-    }
-    return asked, fleet.catalog
+        replicas = with_catalog(answer["replicas"], fleet.catalog)
+        returned = {
+            "path": str(path),
+            "catalog": options["catalog"],
+            "states": count_states(replicas),
+            "empty": answer["empty"],
+            "table": format_observed(replicas, answer["empty"]),
+        }
+        text = dump_observed(replicas)
+        return Made(returned, find_changes({path: text}), [Written(path, "observed", text)])

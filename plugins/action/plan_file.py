@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
+    Options,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import previous_path
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.plan import (
     make_plan_file,
     write_plan_file,
@@ -22,6 +23,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.plan impo
 
 
 class ActionModule(FileAction):
+    """Makes the plan of a fleet and writes it."""
+
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         **FLEET_SPEC,
         "path": {"type": "path", "required": True},
@@ -31,19 +34,28 @@ class ActionModule(FileAction):
         "rescue": {"type": "bool", "default": True},
         "passthrough": {"type": "bool", "default": True},
     }
-    refusal = "Nothing was planned. Mistakes in what it is made from"
+    refusal = "No plan was written"
 
-    def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
-        del task_vars
-        path = Path(options.pop("path")).absolute()
-        options["profiles"] = Path(options["profiles"]).absolute()
-        options["catalog"] = catalog_directories(options["catalog"])
+    def make(self, options: Options) -> Made:
+        """Make the plan."""
+        path = options.pop("path")
         made = make_plan_file(path, **options)
-        returned = {"path": str(path), "catalog": options["catalog"], "table": made.table}
-        returned |= {"catalog_warnings": list(made.warnings), "unplaced": made.document["unplaced"]}
-        return Made({**returned, "changes": made.document["changes"]}, find_changes({path: made.text}))
+        returned = {
+            "path": str(path),
+            "catalog": options["catalog"],
+            "catalog_warnings": list(made.warnings),
+            "table": made.table,
+            "unplaced": made.document["unplaced"],
+            "changes": made.document["changes"],
+        }
+        changes = find_changes({path: made.text})
+        documents = [Written(path, "plan", made.text)]
+        if not options["fresh"]:
+            # The last plan was read and found right, and is kept beside this one where this one is another.
+            documents += [Written(previous_path(path), "plan", change.before) for change in changes if change.before]
+        return Made(returned, changes, documents)
 
-    def put(self, made: Made, options: dict[str, t.Any]) -> None:
-        del options
+    def put(self, made: Made) -> None:
+        """Write the plan, and keep the last one beside it."""
         for change in made.changes:
             write_plan_file(change)

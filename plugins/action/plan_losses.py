@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FLEET_SPEC,
     FileAction,
     Made,
+    Options,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import (
     read_fleet,
     read_plan,
@@ -23,42 +23,44 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.losses im
 
 
 class ActionModule(FileAction):
+    """Says what the loss of nodes would mean for a plan."""
+
     _supports_diff = False
 
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         **FLEET_SPEC,
         "plan": {"type": "path", "required": True},
-        "lost": {"type": "list", "elements": "str", "default": []},
+        "lost": {"type": "list", "elements": "raw", "default": []},
         "limit": {"type": "int"},
         "moves": {"type": "str", "choices": ["none", "relocate", "preempt"], "default": "none"},
         "passthrough": {"type": "bool", "default": True},
     }
-    refusal = "The question cannot be answered. Mistakes in what it is about"
+    refusal = "The question cannot be answered"
 
-    def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
-        del task_vars
-        catalog = catalog_directories(options["catalog"])
-        answers = _answers(options, catalog)
-        lines = [one["text"] for one in answers] or ["Nothing is planned on any node."]
-        table = "May it be lost?\n\n" + "".join(f"{line}\n" for line in lines)
-        return Made({"catalog": catalog, "answers": answers, "table": table})
-
-
-def _answers(options: dict[str, t.Any], catalog: list[str]) -> list[dict[str, t.Any]]:
-    fleet = read_fleet(Path(options["profiles"]).absolute(), options["hosts"], catalog)
-    plan = read_plan(Path(options["plan"]).absolute(), fleet.errors)
-    errors = fleet.all_errors()
-    if errors or plan is None:
-        raise InputError(errors)
-    try:
-        return ask_losses(
+    def make(self, options: Options) -> Made:
+        """Answer the question."""
+        fleet = read_fleet(options["profiles"], options["hosts"], options["catalog"])
+        plan = read_plan(options["plan"], fleet.errors)
+        errors = [*fleet.all_errors(), *_lost_errors(options["lost"])]
+        if errors or plan is None:
+            raise InputError(errors)
+        answers = ask_losses(
             plan,
             fleet.nodes,
             fleet.catalog,
-            lost=options["lost"] or None,
+            lost=to_plain(options["lost"], "lost") or None,
             limit=options["limit"],
             moves=options["moves"],
             passthrough=options["passthrough"],
         )
-    except LookupError as exc:
-        raise InputError([str(exc.args[0])]) from exc
+        lines = [one["text"] for one in answers] or ["Nothing is planned on any node."]
+        table = "May it be lost?\n\n" + "".join(f"{line}\n" for line in lines)
+        return Made({"catalog": options["catalog"], "answers": answers, "table": table})
+
+
+def _lost_errors(lost: list[t.Any]) -> list[str]:
+    return [
+        f"lost[{at}]: must be the name of a node, or a list of names of nodes that are lost together"
+        for at, one in enumerate(lost)
+        if not isinstance(one, (str, list)) or not one or not all(isinstance(name, str) for name in one)
+    ]

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
     FileAction,
     Made,
+    Options,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import raw_variables
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
     dump_profile,
     load_profiles,
@@ -22,28 +23,29 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles 
 
 
 class ActionModule(FileAction):
+    """Writes the profiles that a task registered."""
+
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         "directory": {"type": "path", "required": True},
         "hosts": {"type": "list", "elements": "str", "required": True},
         "result": {"type": "str", "required": True},
     }
-    refusal = "No profile was saved. Mistakes in the profiles that are there"
+    refusal = "No profile was saved"
 
-    def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
-        directory = Path(options["directory"]).absolute()
-        texts = self._texts(directory, options, task_vars["hostvars"])
-        changes = find_changes(dict(sorted(texts.items())))
-        return Made({"files": [str(change.path) for change in changes]}, changes)
+    def make(self, options: Options) -> Made:
+        """Take the profiles of this run, and the last ones of nodes that gave no answer.
 
-    def _texts(self, directory: Path, options: dict[str, t.Any], hostvars: t.Any) -> dict[Path, str]:
-        """Return what the files are to hold: this run's profiles, and the last ones of nodes that gave no answer."""
-        texts = {}
-        for name in options["hosts"]:
-            # The variables as they are: templating every value of every host would cost more than all the rest.
-            result = hostvars.raw_get(name).get(options["result"]) or {}
+        The file of a node that gave no answer stays as it is where it cannot be read; the others are saved.
+        """
+        directory, texts = options["directory"], {}
+        warnings: list[str] = []
+        for name in sorted(options["hosts"]):
+            result = raw_variables(self.task_vars["hostvars"], name).get(options["result"]) or {}
             profile = result.get("ansible_facts", {}).get("knaster_node")
             if profile is None:
-                (last,) = load_profiles(directory, [name])
-                profile = unreachable_profile(name, last)
-            texts[profile_path(directory, name)] = dump_profile(profile)
-        return texts
+                for last in load_profiles(directory, [name], warnings):
+                    profile = unreachable_profile(name, last)
+            if profile is not None:
+                texts[profile_path(directory, name)] = dump_profile(profile)
+        changes = find_changes(texts)
+        return Made({"files": [str(change.path) for change in changes], "warnings": warnings}, changes)

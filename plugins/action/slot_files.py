@@ -5,30 +5,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
-from pathlib import Path
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_action import (
+    CATALOG_SPEC,
     FileAction,
     Made,
-    absolute,
+    Options,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at, to_plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
-    Outputs,
     Where,
+    find_document_errors,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import (
+    Outputs,
     make_outputs,
     read_slots,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural
 
 
 class ActionModule(FileAction):
+    """Writes the slots of a plan, and what others need to use them."""
+
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         "path": {"type": "path", "required": True},
         "plan": {"type": "path"},
-        "catalog": {"type": "list", "elements": "path", "default": []},
+        **CATALOG_SPEC,
         "documents": {"type": "list", "elements": "dict"},
         "vms": {"type": "path"},
         "registry_domain": {"type": "str", "default": ""},
@@ -44,63 +49,60 @@ class ActionModule(FileAction):
         "mutually_exclusive": [("plan", "documents")],
         "required_one_of": [("plan", "documents")],
     }
-    refusal = "No slot was written. Mistakes in what slots are made from"
+    refusal = "No slot was written"
 
-    def make(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Made:
-        del task_vars
-        where = Where(
-            slots=Path(options["path"]).absolute(),
-            gateway=absolute(options["gateway"]),
-            prometheus=absolute(options["prometheus"]),
-            engines=absolute(options["engines"]),
-        )
-        plan = absolute(options["plan"])
+    def make(self, options: Options) -> Made:
+        """Make the slots and their files."""
         warnings: list[str] = []
         catalog: list[str] = []
-        if plan is not None:
-            catalog = catalog_directories(options["catalog"])
+        if options["plan"] is not None:
+            catalog = options["catalog"]
             slots, warnings = read_slots(
-                plan,
+                options["plan"],
                 catalog,
-                absolute(options["vms"]),
+                options["vms"],
                 registry_domain=options["registry_domain"],
                 bare_metal=options["bare_metal"],
             )
         else:
             slots = to_plain(options["documents"], "documents")
+            stop_at(find_document_errors(slots))
         made = make_outputs(
             slots,
-            where,
+            Where(
+                slots=options["path"],
+                gateway=options["gateway"],
+                prometheus=options["prometheus"],
+                engines=options["engines"],
+            ),
             prune=options["prune"],
             images=to_plain(options["images"], "images"),
             api_key_env=options["api_key_env"],
         )
-        returned = {"path": str(where.slots), "catalog": catalog, "catalog_warnings": warnings}
-        returned |= {"files": [str(path) for path in made.changed], "removed": [str(path) for path in made.removed]}
-        returned |= {"slots": len(made.slots), "file_count": len(made.after), "without_command": made.without_command}
-        return Made({**returned, "summary": _summary(made)}, made.changes)
-
-    def put(self, made: Made, options: dict[str, t.Any]) -> None:
-        super().put(made, options)
-        engines = absolute(options["engines"])
-        if engines is None:
-            return
-        removed = [change.path for change in made.changes if change.after is None]
-        emptied = {parent for path in removed for parent in path.parents if engines in parent.parents}
-        for directory in sorted(emptied, reverse=True):
-            # What another put there stays, and so does its directory.
-            with contextlib.suppress(OSError):
-                directory.rmdir()
+        returned = {
+            "path": str(options["path"]),
+            "catalog": catalog,
+            "catalog_warnings": warnings,
+            "files": [str(change.path) for change in made.written],
+            "removed": [str(change.path) for change in made.removed],
+            "slots": len(made.wanted.slots),
+            "file_count": len(made.wanted.texts),
+            "without_command": made.wanted.without_command,
+            "summary": _summary(made),
+        }
+        texts = made.wanted.texts
+        documents = [Written(path, "slot", texts[path]) for path in texts if path.parent == options["path"]]
+        return Made(returned, [*made.written, *made.removed], documents, swept=options["engines"])
 
 
 def _summary(made: Outputs) -> str:
-    serving = [slot for slot in made.slots if slot.get("model") is not None]
-    models = len({slot["model"] for slot in serving})
-    lines = [f"{len(made.slots)} slots, {len(serving)} of them serve one of {models} models."]
-    lines += [
-        f"{len(made.changed)} of {len(made.after)} files written, {len(made.removed)} removed.",
+    slots = made.wanted.slots
+    serving = [slot["model"] for slot in slots if slot.get("model") is not None]
+    models = plural(len(set(serving)), "model")
+    lines = [
+        f"{plural(len(slots), 'slot')}, {len(serving)} of them with a model ({models} in all).",
+        f"{len(made.written)} of {plural(len(made.wanted.texts), 'file')} written, {len(made.removed)} removed.",
     ]
-    for reason, slots in sorted(made.without_command.items()):
-        some = ", ".join(slots[:3]) + (f" and {len(slots) - 3} more" if len(slots) > 3 else "")
-        lines.append(f"No start command, {reason}: {some}")
+    for reason, names in sorted(made.wanted.without_command.items()):
+        lines.append(f"No start command, {reason}: {listing(names)}")
     return "\n".join(lines) + "\n"

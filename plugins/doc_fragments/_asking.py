@@ -18,7 +18,7 @@ class ModuleDocFragment:
 options:
   connect_timeout:
     description:
-      - How many seconds a machine may take to accept a connection.
+      - How many seconds a host may take to accept a connection.
     type: float
     default: 3
   timeout:
@@ -28,17 +28,17 @@ options:
     default: 10
   deadline:
     description:
-      - How many seconds all replicas may take together. Those that were not asked by then keep the state that they had.
+      - How many seconds all replicas may take together. Those that were not queried by then keep the state that they had.
       - Without it the time is enough for all of them, even if none answers.
     type: float
   concurrency:
     description:
-      - How many replicas are asked at once, from 1 to 256.
+      - How many replicas are queried at once, from 1 to 256.
     type: int
     default: 32
   api_key:
     description:
-      - The key that engines are asked with. It goes to the endpoint of a slot and nowhere else, and is never part of a result.
+      - The key that engines are queried with. It goes to the endpoint of a slot and nowhere else, and is never part of a result.
     type: str
   api_keys:
     description:

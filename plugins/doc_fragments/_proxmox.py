@@ -72,6 +72,8 @@ requirements:
 notes:
   - It runs on the controller or on any host that reaches the API, and never on a node of Proxmox VE itself.
     Use C(delegate_to) or C(hosts) with V(localhost).
+  - A task that fails because of a call has its HTTP C(status), its C(path), and in C(errors) what Proxmox VE said of single
+    parameters.
   - Reading calls are repeated when the connection or a proxy fails. What changes something is never sent a second time
     before the state was looked at again.
 """

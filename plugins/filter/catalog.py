@@ -12,22 +12,22 @@ from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.report import list_problems
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
+    plain_values,
+    refusing,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@refusing("The catalog cannot be checked")
 def catalog_errors(catalog: t.Any, nodes: t.Any = None, *, warnings: bool = False) -> list[str]:
     if YAML_IMPORT_ERROR:
         raise AnsibleFilterError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
-    try:
-        plain = to_plain(catalog, "the catalog")
-        written = plain if isinstance(plain, dict) else catalog_directories(plain)
-        known = to_plain(nodes or [], "the list of nodes")
-    except TypeError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
-    return list_problems(written, nodes=known, warnings=bool(warnings))
+    given = plain_values(catalog=catalog, nodes=nodes or [])
+    written = given["catalog"] if isinstance(given["catalog"], dict) else catalog_directories(given["catalog"])
+    return list_problems(written, nodes=given["nodes"], warnings=bool(warnings))
 
 
 class FilterModule:

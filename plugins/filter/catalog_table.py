@@ -7,34 +7,28 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.table import format_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import ProfileError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_of
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
+    of_type,
+    plain_values,
+    refusing,
+    stop_at,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@refusing("The catalog cannot be shown")
 def catalog_table(catalog: t.Any, nodes: t.Any = None) -> str:
-    try:
-        written = to_plain(catalog, "the catalog")
-        known = to_plain(nodes or [], "nodes")
-        if not isinstance(written, dict):
-            raise AnsibleFilterError(
-                "catalog_table takes a catalog, as the lookup knaster.inventory.catalog returns it"
-            )
-        checked = check_catalog(
-            written.get("models"),
-            written.get("roles"),
-            gpus=written.get("gpus"),
-            engines=written.get("engines"),
-        )
-        return format_catalog(checked.catalog, known)
-    except (CatalogError, ProfileError, TypeError) as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+    """Return a catalog as tables: models, profiles and roles."""
+    given = plain_values(catalog=catalog, nodes=nodes or [])
+    of_type(given["catalog"], dict, "a catalog, as the lookup knaster.inventory.catalog returns it")
+    errors: list[str] = []
+    found = catalog_of(given["catalog"], errors)
+    stop_at(errors)
+    return format_catalog(found, given["nodes"])
 
 
 class FilterModule:

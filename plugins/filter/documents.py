@@ -8,35 +8,32 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
-    DocumentError,
     dump_document,
     load_document,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
+    of_type,
+    refusing,
+    to_plain,
+)
 
 
+@refusing("to_document")
 def to_document(document: t.Any) -> str:
-    if not isinstance(document, Mapping):
-        raise AnsibleFilterError(f"to_document takes a dictionary, not {type(document).__name__}")
-    try:
-        return dump_document(to_plain(document, "the document"))
-    except (TypeError, ValueError) as exc:
-        raise AnsibleFilterError(f"to_document: {exc}") from exc
+    """Return the text of a document's file."""
+    return dump_document(to_plain(of_type(document, Mapping, "a dictionary"), "the document"))
 
 
+@refusing("from_document")
 def from_document(text: t.Any) -> dict[str, t.Any]:
-    if not isinstance(text, str):
-        raise AnsibleFilterError(f"from_document takes a text, not {type(text).__name__}")
-    try:
-        return load_document(text)
-    except DocumentError as exc:
-        raise AnsibleFilterError(f"from_document: {exc}") from exc
+    """Return the document that the text of a file holds."""
+    return load_document(of_type(text, str, "a text"))
 
 
 class FilterModule:
     """Documents as the text of their files."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Return the filters by name."""
         return {"to_document": to_document, "from_document": from_document}

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
-    find_input_errors,
-    previous_vms,
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_of
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
+    plain_values,
+    raw_variables,
+    refusing,
+    stop_at,
+    to_plain,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import find_input_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
     Settings,
-    SettingsError,
     read_settings,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.table import format_results
 
 if t.TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 
+@refusing("The VMs cannot be defined")
 def vm_definitions(
     plan: t.Any,
     roles: t.Any = None,
@@ -36,58 +39,47 @@ def vm_definitions(
     settings: t.Any = None,
     mappings: t.Any = None,
 ) -> list[dict[str, t.Any]]:
-    given: dict[str, t.Any] = {}
+    """Return the definition of each VM of a plan."""
+    given = plain_values(
+        plan=plan, roles=roles, previous=previous, taken=taken, nodes=nodes, mappings=mappings, settings=settings
+    )
     errors: list[str] = []
-    values = {"plan": plan, "roles": roles, "previous": previous, "taken": taken, "nodes": nodes, "mappings": mappings}
-    for name, value in {**values, "settings": settings}.items():
-        try:
-            given[name] = to_plain(value, name)
-        except TypeError as exc:
-            errors.append(str(exc))
-    if errors:
-        raise AnsibleFilterError(_message(errors))
     options = Settings()
-    try:
+    with collecting(errors):
         options = read_settings(given.pop("settings"))
-    except SettingsError as exc:
-        errors += exc.errors
-    errors += find_plan_errors(given["plan"], "plan")
-    errors += find_input_errors(given)
-    if errors:
-        raise AnsibleFilterError(_message(errors))
+    last = vms_of(given["previous"], "previous", errors)
+    stop_at([*errors, *find_input_errors(given)])
     made = make_definitions(
         given["plan"] or {},
         given["roles"] or [],
         nodes=given["nodes"] or [],
-        previous=previous_vms(given["previous"]),
+        previous=last,
         taken=given["taken"] or [],
         mappings=given["mappings"] or [],
         settings=options,
     )
-    if made.errors:
-        raise AnsibleFilterError(_message(made.errors))
+    stop_at(made.errors)
     return list(made.vms)
 
 
+@refusing("The results cannot be shown")
 def vm_table(hostvars: t.Any, results: t.Any, hosts: t.Any = ()) -> str:
-    names = to_plain(results, "results")
+    """Return what a run did to VMs as a table, from the results that hosts registered."""
+    given = plain_values(results=results, hosts=hosts)
+    names = [given["results"]] if isinstance(given["results"], str) else given["results"]
     found: list[dict[str, t.Any]] = []
-    for host in to_plain(hosts, "hosts"):
-        # The variables as they are: templating every value of every host would cost more than all the rest.
-        values = hostvars.raw_get(host) if hasattr(hostvars, "raw_get") else hostvars[host]
-        for name in [names] if isinstance(names, str) else names:
-            registered = to_plain((values.get(name) or {}).get("results") or [], name)
-            found += [{**one, "host": host} for one in registered if isinstance(one, dict) and not one.get("skipped")]
+    for host in given["hosts"]:
+        for name in names:
+            for one in (raw_variables(hostvars, host).get(name) or {}).get("results") or []:
+                # ansible-core puts an object that is not data beside the message of a failure.
+                told = to_plain({key: one[key] for key in one if key != "exception"}, name)
+                found += [] if told.get("skipped") else [{**told, "host": host}]
     return format_results(found)
 
 
-def _message(errors: Sequence[str]) -> str:
-    if len(errors) == 1:
-        return f"The virtual machines cannot be defined: {errors[0]}"
-    lines = "\n".join(f"- {error}" for error in errors)
-    return f"The virtual machines cannot be defined, {len(errors)} errors:\n{lines}"
-
-
 class FilterModule:
+    """VMs of a plan, and what a run did to them."""
+
     def filters(self) -> dict[str, Callable[..., t.Any]]:
+        """Return the filters by name."""
         return {"vm_definitions": vm_definitions, "vm_table": vm_table}

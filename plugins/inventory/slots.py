@@ -7,24 +7,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: slots
-short_description: The machines of slots as hosts
+short_description: The VMs of slots as hosts
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Reads the files that M(knaster.inventory.slot_files) wrote. Each machine of a slot is a host under its name, so that plays
-    can be about the machines of a role, of a model or of a node.
+  - Reads the files that M(knaster.inventory.slot_files) wrote. Each VM of a slot is a host under its name, so that plays
+    can be about the VMs of a role, of a model or of a node.
   - Groups are C(role_<name>), C(model_<name>) (the model that is served), C(node_<name>), C(engine_<name>) and
     C(fabric_<name>). What a group's name cannot hold becomes an underscore. Where two names would be one group, a hash is
     added to the one that needed a change.
   - The variables of a host are C(ansible_host), C(knaster_node), C(knaster_vm), C(knaster_slots) (the documents of its slots)
-    and for a machine of a replica over several nodes C(knaster_rank) and C(knaster_slot). What they hold is never taken for a
+    and for a VM of a replica over several nodes C(knaster_rank) and C(knaster_slot). What they hold is never taken for a
     template.
   - On bare metal the nodes are the hosts. They have no C(knaster_vm), and C(knaster_ranks) lists C(slot) and C(rank) of each part
     of a replica over several nodes.
   - The name of the source file is C(slots.yml), or ends in C(.slots.yml); C(.yaml) does as well.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   plugin:
     description:
@@ -34,9 +35,9 @@ options:
     choices: [knaster.inventory.slots]
   path:
     description:
-      - The directory of the slots. A relative path starts at the directory that Ansible was called in.
-      - Files without the mark of this collection are passed over.
-    type: path
+      - The directory of the slots. A relative path starts at the directory of the inventory source file.
+      - Files without the mark of this collection are ignored.
+    type: str
     default: knaster/slots
 extends_documentation_fragment:
   - constructed
@@ -69,13 +70,14 @@ from pathlib import Path
 from ansible.errors import AnsibleParserError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.path import unfrackpath
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import YAML_IMPORT_ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.hosts import (
     make_groups,
     make_hosts,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 _NAMES = ("slots.yml", "slots.yaml")
 
@@ -92,7 +94,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if YAML_IMPORT_ERROR:
             raise AnsibleParserError(missing_required_lib("PyYAML")) from YAML_IMPORT_ERROR
         self._read_config_data(path)
-        self._populate(self._slots(path, use_cache=cache))
+        self._populate(inventory, self._slots(path, use_cache=cache))
 
     def _slots(self, path: str, *, use_cache: bool) -> list[dict[str, t.Any]]:
         """The documents of the slots, from the cache where that is wanted and has them."""
@@ -104,25 +106,25 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 return t.cast("list[dict[str, t.Any]]", self._cache[key])
             except KeyError:
                 pass
-        directory = Path(self.get_option("path")).absolute()
+        directory = Path(unfrackpath(self.get_option("path"), follow=False, basedir=path))
         try:
             slots = load_slots(directory)
         except InputError as exc:
-            raise AnsibleParserError(f"The slots of {directory} cannot be read:\n{exc}") from exc
+            raise AnsibleParserError(f"The slots of {directory} cannot be read:\n{exc}") from None
         if wanted:
             self._cache[key] = slots
         return slots
 
-    def _populate(self, slots: list[dict[str, t.Any]]) -> None:
+    def _populate(self, inventory: t.Any, slots: list[dict[str, t.Any]]) -> None:
         hosts = make_hosts(slots)
         for host in hosts:
-            self.inventory.add_host(host.name)
+            inventory.add_host(host.name)
             for name, value in host.variables.items():
-                self.inventory.set_variable(host.name, name, value)
+                inventory.set_variable(host.name, name, value)
         for group, members in make_groups(hosts).items():
-            self.inventory.add_group(group)
+            inventory.add_group(group)
             for member in members:
-                self.inventory.add_child(group, member)
+                inventory.add_child(group, member)
         strict = self.get_option("strict")
         for host in hosts:
             known = host.variables

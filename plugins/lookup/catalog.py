@@ -14,7 +14,7 @@ author:
 description:
   - Reads the files C(models.yaml), C(roles.yaml), C(gpus.yaml) and C(engines.yaml) of one or several directories,
     checks everything that they say, and returns it as plain lists.
-  - Every mistake is reported in one go, each with file, line, column, path and what would be right.
+  - Every error is reported in one go, each with file, line, column, path and what would be right.
     Nothing is returned from a catalog that has an error.
   - Of several directories the later one wins, entry by entry, by name.
     An entry that replaces another one keeps the place of the other in the list.
@@ -87,7 +87,7 @@ _raw:
             file: /srv/catalog/models.yaml
             line: 12
     warnings:
-      description: What is no mistake but worth a look, as one text each.
+      description: Warnings, as one text each.
       type: list
       elements: str
 """
@@ -103,6 +103,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load im
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import CatalogError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
 
 
@@ -118,8 +119,8 @@ class LookupModule(LookupBase):
         try:
             directories = catalog_directories(terms)
             found = read_catalog(directories)
-        except (CatalogError, TypeError) as exc:
-            raise AnsibleLookupError(str(exc)) from exc
+        except (CatalogError, InputError) as exc:
+            raise AnsibleLookupError(str(exc)) from None
         document = plain_catalog(found.catalog)
         document["directories"] = directories
         document["sources"] = found.sources

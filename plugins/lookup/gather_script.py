@@ -12,7 +12,7 @@ version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Gives the shell script that M(knaster.inventory.node_facts) runs on a node, so that it can be run on a machine that
+  - Gives the shell script that M(knaster.inventory.node_facts) runs on a node, so that it can be run on a node that
     Ansible does not reach. What it prints there can be saved and given to O(knaster.inventory.node_facts#module:answer).
 options:
   _terms:

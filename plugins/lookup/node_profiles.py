@@ -12,7 +12,7 @@ version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Reads the profiles that M(knaster.inventory.profile_files) saved, one JSON file a node.
+  - Reads the profiles that M(knaster.inventory.profile_files) saved, one JSON file for each node.
   - A node without a file has never been collected. Its profile has the state V(unreachable) and no GPUs are known.
 options:
   _terms:
@@ -56,10 +56,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
-    ProfileFileError,
-    load_profiles,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import load_profiles
 
 
 class LookupModule(LookupBase):
@@ -67,8 +64,9 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         if len(terms) != 1:
             raise AnsibleLookupError(f"node_profiles takes one directory, not {len(terms)}")
-        try:
-            # One element, so that a fleet of one node is a list as well.
-            return [load_profiles(Path(terms[0]).expanduser().absolute(), self.get_option("hosts"))]
-        except ProfileFileError as exc:
-            raise AnsibleLookupError(str(exc)) from exc
+        errors: list[str] = []
+        profiles = load_profiles(Path(terms[0]).expanduser().absolute(), self.get_option("hosts"), errors)
+        if errors:
+            raise AnsibleLookupError("\n".join(errors))
+        # One element, so that a fleet of one node is a list as well.
+        return [profiles]

@@ -247,7 +247,7 @@ def find(
     memory_mib: t.Optional[int] = None,
     memory_gb: t.Optional[int] = None,
 ) -> t.Optional[GpuModel]:
-    """Give the one GPU that fits all that is known, or ``None`` where none does or several are left.
+    """Return the one GPU that fits all that is known, or ``None`` where none does or several are left.
 
     PCI ids are ``vendor:device``. Where a PCI id is known it decides before the name, so that a GPU is the same GPU
     with and without its driver.
@@ -264,7 +264,7 @@ def find(
 def candidates(
     *, name: t.Optional[str] = None, pci_id: t.Optional[str] = None, subsystem_id: t.Optional[str] = None
 ) -> t.List[GpuModel]:
-    """Give all GPUs that a name and PCI ids allow, in the order of the table."""
+    """Return all GPUs that a name and PCI ids allow, in the order of the table."""
     by_pci = list(_BY_PCI_ID.get((pci_id or "").lower(), ()))
     board = (subsystem_id or "").lower().rpartition(":")[2]
     if board and len(by_pci) > 1:
@@ -286,7 +286,7 @@ def gpu_class(
     memory_mib: t.Optional[int] = None,
     memory_gb: t.Optional[int] = None,
 ) -> t.Optional[str]:
-    """Give the class of a GPU: that of the table, or the slug of its name for a GPU that the table does not know.
+    """Return the class of a GPU: that of the table, or the slug of its name for a GPU that the table does not know.
 
     A name that several GPUs of the table bear, and nothing that tells them apart, is ``None``.
     """
@@ -299,7 +299,7 @@ def gpu_class(
 
 
 def is_known(name: t.Optional[str] = None, *, pci_id: t.Optional[str] = None) -> bool:
-    """Tell whether the table has any GPU of this name or PCI id."""
+    """Return whether the table has any GPU of this name or PCI id."""
     return bool(candidates(name=name, pci_id=pci_id))
 
 
@@ -310,7 +310,7 @@ def nominal_memory_gb(
     *,
     subsystem_id: t.Optional[str] = None,
 ) -> t.Optional[int]:
-    """Give the size on the box for what a tool prints, in GB.
+    """Return the size on the box for what a tool prints, in GB.
 
     That is the size in the table which the printed MiB come near to, else the printed size rounded: a slice of a GPU
     bears the GPU's name. Where nothing is printed it is the size of all GPUs that it can be, and ``None`` where they
@@ -322,32 +322,25 @@ def nominal_memory_gb(
     return None if any(model.unified for model in found) else _common([model.memory_gb for model in found])
 
 
-def printed_mib(
-    name: t.Optional[str] = None, pci_id: t.Optional[str] = None, *, subsystem_id: t.Optional[str] = None
-) -> t.Optional[int]:
-    """Give the MiB that a tool would print for a GPU that no tool can see now."""
-    return _common([model.printed_mib for model in candidates(name=name, pci_id=pci_id, subsystem_id=subsystem_id)])
-
-
 def compute_cap(
     name: t.Optional[str] = None, pci_id: t.Optional[str] = None, *, subsystem_id: t.Optional[str] = None
 ) -> t.Optional[t.Tuple[int, int]]:
-    """Give the compute capability, where all GPUs that it can be have the same."""
+    """Return the compute capability, where all GPUs that it can be have the same."""
     return _common([model.compute_cap for model in candidates(name=name, pci_id=pci_id, subsystem_id=subsystem_id)])
 
 
 def models() -> t.Sequence[GpuModel]:
-    """Give the whole table, sorted by vendor and class."""
+    """Return the whole table, sorted by vendor and class."""
     return _MODELS
 
 
 def is_virtual(name: t.Optional[str]) -> bool:
-    """Tell the name of a virtual GPU, such as ``GRID T4-8Q`` or ``NVIDIA L40S-24Q``."""
+    """Return whether a name is that of a virtual GPU, such as ``GRID T4-8Q`` or ``NVIDIA L40S-24Q``."""
     return bool(name and _VIRTUAL.match(name.strip()))
 
 
 def slug(name: str) -> str:
-    """Write a name as a class: lower case, without the words that only say who made it."""
+    """Return a name as a class: lower case, without the words that only say who made it."""
     return _NOT_IN_SLUG.sub("-", _VENDOR_WORDS.sub(" ", name.lower())).strip("-")
 
 

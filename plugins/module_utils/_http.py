@@ -5,7 +5,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""One bounded request to a model hub over HTTP, with proxies, redirects and TLS, and a code for every way it can fail.
+"""Bounded requests over HTTP, to model hubs and to engines, with a code for every way in which one can fail.
 
 Whatever the other side does, a request ends within its limits, reads no more than it may, and sends the token to the
 host that was configured and to no other. No error repeats what was sent or received.
@@ -48,7 +48,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Hub:
-    """Who is asked, and how to get there. ``proxies`` by scheme; None takes those of the environment."""
+    """The server that is asked, a model hub or an engine, and how to get there.
+
+    :ivar token: sent to the host of ``endpoint`` and to no other
+    :ivar proxies: by scheme; None takes those of the environment
+    """
 
     endpoint: str = DEFAULT_ENDPOINT
     token: t.Optional[str] = field(default=None, repr=False)
@@ -69,7 +73,12 @@ class Answer:
 
 
 class SourceError(Exception):
-    """The source of a model cannot be had, or it cannot be found out; ``code`` says why, ``detail`` what of it."""
+    """A request without an answer that can be used, or an answer that says no.
+
+    :ivar code: one of a fixed set of words
+    :ivar detail: more about it, without anything that was sent or received
+    :ivar retry_after: the seconds after which the server wants to be asked again
+    """
 
     def __init__(self, code: str, detail: str = "", *, retry_after: t.Optional[int] = None) -> None:
         super().__init__(code, detail)
@@ -82,7 +91,10 @@ class SourceError(Exception):
 
 
 def checked_endpoint(endpoint: str) -> str:
-    """Return the endpoint without a slash at its end, or raise where it is no address to send a token to."""
+    """Return the endpoint without a slash at its end.
+
+    :raises SourceError: ``endpoint_malformed`` for what is not an address to send a token to
+    """
     try:
         parts = urllib.parse.urlsplit(endpoint)
         port = parts.port
@@ -106,7 +118,7 @@ def shown_address(url: str) -> str:
 
 
 def ask_hub(hub: Hub, limits: Limits, work: t.Callable[[Client], _T]) -> _T:
-    """Do the work with a client for this hub, in a thread, and wait for it no longer than the limit.
+    """Do the work with a client for this server, in a thread, and wait for it no longer than the limit.
 
     A connection can be cut at the end of the time; a name server that does not answer can only be left behind.
     """
@@ -133,7 +145,7 @@ def ask_hub(hub: Hub, limits: Limits, work: t.Callable[[Client], _T]) -> _T:
 
 
 class Client:
-    """Sends requests to one hub until the time is over."""
+    """A sender of requests to one server, until the time is over."""
 
     def __init__(self, hub: Hub, limits: Limits) -> None:
         self._hub = hub
@@ -239,7 +251,7 @@ class Client:
         except (http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionError):
             raise SourceError("connection_lost") from None
         except (http.client.HTTPException, ValueError):
-            raise SourceError("bad_answer", "no valid HTTP") from None
+            raise SourceError("bad_answer", "not valid HTTP") from None
         except OSError as exc:
             raise SourceError("unreachable", _system_reason(exc)) from None
         return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)

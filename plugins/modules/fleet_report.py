@@ -28,6 +28,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   plan:
     description:
@@ -67,7 +68,7 @@ options:
     type: int
   passthrough:
     description:
-      - Whether GPUs are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
+      - Whether GPUs are passed through to VMs, as in O(knaster.inventory.plan#filter:passthrough).
     type: bool
     default: true
 extends_documentation_fragment:
@@ -124,7 +125,7 @@ catalog:
   elements: str
   sample: [/srv/catalog]
 catalog_warnings:
-  description: What is no mistake in the catalog, but worth a look.
+  description: The warnings of the catalog.
   returned: success
   type: list
   elements: str
@@ -135,7 +136,7 @@ table:
   type: str
   sample: "1 node (1 ready), 2 GPUs (2 free)\n"
 attention:
-  description: What somebody should act on, the worst first, as P(knaster.inventory.fleet_summary#filter) lists it.
+  description: The findings that need action, the most severe first, as P(knaster.inventory.fleet_summary#filter) lists it.
   returned: success
   type: list
   elements: dict
@@ -145,5 +146,5 @@ errors:
   returned: failure
   type: list
   elements: str
-  sample: ["/home/ops/knaster/plan.yml: there is no such file; make the plan first"]
+  sample: ["/home/ops/knaster/plan.yml: not found; run placement first"]
 """

@@ -104,7 +104,7 @@ EXAMPLES = r"""
 RETURN = r"""
 all_available:
   description:
-    - Whether every source can be had. A source of which it could not be found out counts as one that cannot.
+    - Whether every source can be had. A source whose state is not known counts as one that cannot.
   returned: success
   type: bool
   sample: false
@@ -135,7 +135,7 @@ sources:
       sample: hub
     available:
       description:
-        - Whether the source can be had, and V(null) where it could not be found out.
+        - Whether the source can be had, and V(null) where that is not known.
       returned: always
       type: bool
       sample: true
@@ -155,7 +155,7 @@ sources:
       sample: ok
     text:
       description:
-        - What was found out, as a sentence.
+        - The result, as a sentence.
       returned: always
       type: str
       sample: The source can be had.

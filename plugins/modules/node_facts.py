@@ -17,9 +17,9 @@ description:
   - Collects the profile of one node, that is its CPU, memory, disks and GPUs, as P(knaster.inventory.plan#filter) reads it.
   - One shell script is sent through the connection and run in one round trip. The node needs a POSIX shell and no Python,
     nothing is installed or written there, and every command is ended after O(timeout).
-  - A tool that is missing, fails or hangs is a note in the profile and never a failed task. What could not be found out is
+  - A tool that is missing, fails or hangs is a note in the profile and never a failed task. What is not detected is
     V(null).
-  - On a host of Proxmox VE, as root, the lines of C(/etc/pve) that tell which virtual machine or container has a GPU are read as
+  - On a host of Proxmox VE, as root, the lines of C(/etc/pve) that say which VM or container has a GPU are read as
     well, and no other line. Nothing else needs root.
   - With C(async), and where an action plugin is not used, the module runs the same script in place, which needs Python on
     the node.
@@ -55,19 +55,19 @@ options:
     default: ready
   reserve_gb:
     description:
-      - How much memory in GB virtual machines leave to the node itself. Without it placement takes the larger of 2 GB and 5 per
+      - How much memory in GB VMs leave to the node itself. Without it placement takes the larger of 2 GB and 5 per
         cent.
     type: float
   gpus:
     description:
-      - Facts about GPUs that no tool can tell, by PCI address. They win over what was read.
+      - Facts about GPUs that no tool reports, by PCI address. They win over what was read.
     type: list
     elements: dict
     default: []
     suboptions:
       pci:
         description:
-          - PCI address of the GPU, for example V(0000:41:00.0).
+          - PCI address of the GPU, for example V(0000:41:00.0). The domain may be left out.
         type: str
         required: true
       name:
@@ -94,7 +94,7 @@ options:
         suboptions:
           kind:
             description:
-              - Whether it is a virtual machine, a container or the host itself.
+              - Whether it is a VM, a container or the host itself.
             type: str
             choices: [vm, container, host]
             default: vm
@@ -121,7 +121,7 @@ options:
   answer:
     description:
       - A file that holds what the script printed on the node. Nothing is run then.
-      - This is for machines that cannot be reached. The documentation tells how to save such a file.
+      - This is for nodes that cannot be reached. The documentation tells how to save such a file.
       - The file is read on the controller, or where the module runs in place.
     type: path
   previous:
@@ -171,7 +171,7 @@ ansible_facts:
   contains:
     knaster_node:
       description:
-        - The node's profile. A value that could not be found out is V(null).
+        - The node's profile. A value that was not detected is V(null).
       returned: always
       type: dict
       contains:
@@ -208,7 +208,7 @@ ansible_facts:
           sample: [{"name": "nvme0n1", "size_gb": 256, "rotational": false}]
         gpus:
           description:
-            - The GPUs. An empty list means that there is none, V(null) that it could not be found out.
+            - The GPUs. An empty list means that there is none, V(null) that GPUs were not detected.
           type: list
           elements: dict
           returned: always
@@ -271,7 +271,7 @@ ansible_facts:
               returned: where it is V(true)
             vgpu:
               description:
-                - Whether it is a part of a GPU that this virtual machine was given, such as C(GRID T4-8Q). Its class and
+                - Whether it is a part of a GPU that this VM was given, such as C(GRID T4-8Q). Its class and
                   size are its own.
               type: bool
               returned: where it is V(true)
@@ -280,7 +280,7 @@ ansible_facts:
               type: int
               returned: where it differs from RV(ansible_facts.knaster_node.gpus[].index)
             healthy:
-              description: Whether the GPU works, or V(null) where that could not be found out.
+              description: Whether the GPU works, or V(null) where that was not detected.
               type: bool
               returned: always
             health:
@@ -289,14 +289,14 @@ ansible_facts:
               returned: where RV(ansible_facts.knaster_node.gpus[].healthy) is not V(true)
             holder:
               description:
-                - Who has the GPU, or V(null) for nobody. A virtual machine or a container has the GPUs of its
+                - Who has the GPU, or V(null) for nobody. A VM or a container has the GPUs of its
                   configuration also while it is stopped. A process that computes on a GPU of the host has it too.
-                - C(kind) is V(vm), V(container) or V(host), and C(id) its number. C(ours) tells the virtual machines
+                - C(kind) is V(vm), V(container) or V(host), and C(id) its number. C(ours) tells the VMs
                   that carry the mark of this collection.
                 - The configurations of Proxmox VE can be read by root only. Without root this is missing, and a note says
                   so.
               type: dict
-              returned: where it could be asked
+              returned: where it was detected
               sample: {"kind": "vm", "id": 101, "name": "windows", "ours": false}
             sources:
               description:
@@ -324,7 +324,7 @@ ansible_facts:
           returned: when O(reserve_gb) was given
         storage:
           description:
-            - The directories of O(weight_dirs), with the type of their file system, whether other machines see the same
+            - The directories of O(weight_dirs), with the type of their file system, whether other nodes see the same
               files, and the free space in decimal GB. V(null) where no directory was named.
           type: list
           elements: dict
@@ -349,15 +349,15 @@ ansible_facts:
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import (
+    GatherError,
+    read_answer,
+)
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
     NODE_ARGUMENT_SPEC,
     profile_from_outputs,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import (
-    GatherError,
-    read_answer,
-    run_script,
-)
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import run_script
 
 
 def main() -> None:

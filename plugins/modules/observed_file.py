@@ -19,11 +19,12 @@ description:
     answered to a file that M(knaster.inventory.fleet_report) reads.
   - What the file holds is where idle times and times to start go on from.
   - A replica on a node whose profile says that it is being drained is draining.
-  - Everything that is wrong in slots, profiles, catalog and the last file is reported at once, and nobody is asked then.
+  - All errors in slots, profiles, catalog and the last file are reported at once, and no replica is queried then.
   - The engines are asked from the host that the task runs on; files are read and written on the controller. Relative paths start
     at the directory that C(ansible-playbook) was called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:

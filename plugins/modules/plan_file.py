@@ -26,6 +26,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:
@@ -45,7 +46,7 @@ options:
     default: none
   rebalance:
     description:
-      - Plan afresh and say what moves, as in O(knaster.inventory.plan#filter:rebalance).
+      - Replan from scratch and say what moves, as in O(knaster.inventory.plan#filter:rebalance).
     type: bool
     default: false
   rescue:
@@ -55,7 +56,7 @@ options:
     default: true
   passthrough:
     description:
-      - Whether GPUs are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
+      - Whether GPUs are passed through to VMs, as in O(knaster.inventory.plan#filter:passthrough).
     type: bool
     default: true
 extends_documentation_fragment:
@@ -103,7 +104,7 @@ catalog:
   elements: str
   sample: [/srv/catalog]
 catalog_warnings:
-  description: What is no mistake in the catalog, but worth a look.
+  description: The warnings of the catalog.
   returned: success
   type: list
   elements: str
@@ -125,7 +126,7 @@ changes:
   type: dict
   sample: {"moves": [], "retained": [], "blocked": []}
 errors:
-  description: Everything that is wrong in what the plan is made from.
+  description: All errors in the input of the plan.
   returned: failure
   type: list
   elements: str

@@ -22,6 +22,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   plan:
     description:
@@ -30,16 +31,15 @@ options:
     required: true
   lost:
     description:
-      - The nodes to ask about, each on its own.
-      - Without any they are the nodes that have something, as many as O(limit) says.
+      - The names of nodes, each tried separately. An element that is a list of names stands for nodes that are lost together.
+      - By default each node in use is tried in turn, as far as O(limit) allows.
     type: list
-    elements: str
+    elements: raw
     default: []
   limit:
     description:
-      - About how many nodes to ask at most where O(lost) does not name them; those that have the most on them are taken.
-      - Without it they are fewer the larger the fleet is, 50000 divided by the number of its nodes and at least ten, so that
-        the answer takes seconds.
+      - How many nodes are tried at most where O(lost) does not name them; those with the most work are taken.
+      - By default 50000 divided by the number of nodes in the fleet, and at least ten, so that the answer takes seconds.
     type: int
   moves:
     description:
@@ -49,7 +49,7 @@ options:
     default: none
   passthrough:
     description:
-      - Whether GPUs are passed through to virtual machines, as in O(knaster.inventory.plan#filter:passthrough).
+      - Whether GPUs are passed through to VMs, as in O(knaster.inventory.plan#filter:passthrough).
     type: bool
     default: true
 extends_documentation_fragment:
@@ -115,5 +115,5 @@ errors:
   returned: failure
   type: list
   elements: str
-  sample: ["/home/ops/knaster/plan.yml: there is no such file; make the plan first"]
+  sample: ["/home/ops/knaster/plan.yml: not found; run placement first"]
 """

@@ -14,8 +14,8 @@ version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Writes the profiles that M(knaster.inventory.node_facts) collected in this run, one JSON file a node, in one task for all
-    nodes. P(knaster.inventory.node_profiles#lookup) reads them.
+  - Writes the profiles that M(knaster.inventory.node_facts) collected in this run, one JSON file for each node,
+    in one task for all nodes. P(knaster.inventory.node_profiles#lookup) reads them.
   - A node that gave no profile, since it could not be reached or its answer could not be read, keeps what was last known
     of it, with the state V(unreachable).
   - A file whose content would stay the same is not touched, and each file is replaced at once.

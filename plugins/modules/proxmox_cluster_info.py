@@ -14,9 +14,9 @@ version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Reads nodes, storages with their free room, bridges, virtual machines, resource mappings and the privileges of the
+  - Reads nodes, storages with their free room, bridges, VMs, resource mappings and the privileges of the
     user or token in few calls, so that everything that is in the way of a run is known before its first change.
-  - Virtual machines with the tag of this collection are looked into for its mark and their passed-through devices.
+  - VMs with the tag of this collection are looked into for its mark and their passed-through devices.
   - A node that cannot be reached is reported, and does not keep the others from being read.
 options:
   nodes:
@@ -27,7 +27,7 @@ options:
     default: []
   vmids:
     description:
-      - Numbers of virtual machines that are looked into although they do not carry the tag.
+      - Numbers of VMs that are looked into although they do not carry the tag.
     type: list
     elements: int
     default: []
@@ -96,9 +96,9 @@ bridges:
   sample: [{"node": "pve-1", "bridge": "vmbr0", "active": true}]
 vms:
   description:
-    - The virtual machines and containers of the cluster, each with C(vmid), C(kind), which is V(qemu) or V(lxc), C(name),
+    - The VMs and containers of the cluster, each with C(vmid), C(kind), which is V(qemu) or V(lxc), C(name),
       C(node), C(status), C(lock), C(template), C(tags) and C(memory_mib).
-    - C(mark) has C(vm), C(fingerprint) and the devices C(own) of the definition where the machine carries the mark of this
+    - C(mark) has C(vm), C(fingerprint) and the devices C(own) of the definition where the VM carries the mark of this
       collection, and C(hostpci) its passed-through devices with C(key), C(value) and C(pending). Both are V(null) where
       it was not looked into.
   returned: success
@@ -118,27 +118,10 @@ privileges:
   returned: success
   type: dict
   sample: {"/vms": ["VM.Allocate", "VM.Audit"]}
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_cluster
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
 
 
 def main() -> None:
@@ -150,15 +133,12 @@ def main() -> None:
         }
     )
     params = module.params
-    try:
-        result = read_cluster(
+    finish(
+        module,
+        lambda: read_cluster(
             make_client(module), nodes=params["nodes"], vmids=params["vmids"], content=params["content"]
-        )
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(changed=False, **result)
+        ),
+    )
 
 
 if __name__ == "__main__":

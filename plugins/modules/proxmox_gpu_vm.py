@@ -9,24 +9,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: proxmox_gpu_vm
-short_description: Make a virtual machine of Proxmox VE what its definition says
+short_description: Make a VM of Proxmox VE what its definition says
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
-  - Makes a virtual machine with its passed-through GPUs, or changes one that is there so that it is what the definition
+  - Makes a VM with its passed-through GPUs, or changes one that is there so that it is what the definition
     says. What is the same is not sent, whatever Proxmox VE made of its text.
-  - A virtual machine carries a mark in its description, which is a line that begins with C(knaster.inventory/1), and the
+  - A VM carries a mark in its description, which is a line that begins with C(knaster.inventory/1), and the
     tag V(knaster). One without the mark is never touched. Other lines of the description stay.
-  - Nothing is restarted. Changes that wait for a restart are told in RV(pending) and RV(restart_needed).
-  - What somebody else added, such as another C(hostpci), is told in RV(external_additions) and stays, unless O(strict).
+  - Nothing is restarted. Changes that wait for a restart are reported in RV(pending) and RV(restart_needed).
+  - What somebody else added, such as another C(hostpci), is reported in RV(external_additions) and stays, unless O(strict).
     Devices of an earlier definition are removed when the definition does not have them any more. Disks are not, unless
     O(strict), and even then Proxmox VE keeps them as unused disks.
   - A run that was cut off at any point is taken up where it ended.
 options:
   vmid:
     description:
-      - The number of the virtual machine.
+      - The number of the VM.
     type: int
     required: true
   name:
@@ -51,7 +51,7 @@ options:
       - Its configuration by the keys of Proxmox VE, such as V(cores), V(hostpci0) or V(net0). Keys that are not named stay as
         they are. A key that is V(null) is removed.
       - A disk is written as it is made, such as V(local-lvm:64). One that is there keeps its volume, and is made larger
-        where it has to be. It is never made smaller or moved, which is told in RV(attention).
+        where it has to be. It is never made smaller or moved, which is reported in RV(attention).
       - C(sshkeys) are lines of plain text, or encoded as Proxmox VE wants them.
       - It is needed with O(state=present).
     type: dict
@@ -61,7 +61,7 @@ options:
     type: str
   source:
     description:
-      - Where the first disk of a new virtual machine comes from. Without it the disk is empty. It is of no meaning for one
+      - Where the first disk of a new VM comes from. Without it the disk is empty. It is of no meaning for one
         that is there.
     type: dict
     suboptions:
@@ -90,7 +90,7 @@ options:
     default: ""
   mappings:
     description:
-      - The resource mappings that O(config) names, with the GPUs that they have to be. It is compared before the machine is
+      - The resource mappings that O(config) names, with the GPUs that they have to be. It is compared before the VM is
         made or started.
     type: list
     elements: dict
@@ -164,11 +164,11 @@ attributes:
     support: full
 seealso:
   - module: knaster.inventory.proxmox_pci_mapping
-    description: Makes the mappings that the virtual machine names. It has to be done first.
+    description: Makes the mappings that the VM names. It has to be done first.
 """
 
 EXAMPLES = r"""
-- name: Make a virtual machine with a GPU
+- name: Make a VM with a GPU
   knaster.inventory.proxmox_gpu_vm:
     api_host: pve-1.example.com
     api_user: automation@pve
@@ -198,7 +198,7 @@ EXAMPLES = r"""
     started: true
   delegate_to: localhost
 
-- name: Remove a virtual machine that this collection made
+- name: Remove a VM that this collection made
   knaster.inventory.proxmox_gpu_vm:
     api_host: pve-1.example.com
     api_user: automation@pve
@@ -213,7 +213,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 vmid:
-  description: The number of the virtual machine.
+  description: The number of the VM.
   returned: success
   type: int
   sample: 9101
@@ -265,31 +265,17 @@ attention:
   type: list
   elements: dict
   sample: []
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
     DefinitionError,
     absent_definition,
     definition,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+    VmOptions,
+    ensure_vm,
 )
 
 
@@ -357,13 +343,7 @@ def main() -> None:
         start_limit=params["start_timeout"],
         stop_limit=params["stop_timeout"],
     )
-    try:
-        result = ensure_vm(make_client(module), wanted, options)
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(**result)
+    finish(module, lambda: ensure_vm(make_client(module), wanted, options))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ author:
 description:
   - Lists the GPUs of the nodes of a Proxmox VE cluster in the form that resource mappings need, that is in lower case,
     with domain, and without C(0x).
-  - Says of each GPU what else is in its IOMMU group, because all of that goes to the virtual machine with it, which
-    resource mappings name it, and which virtual machines hold it now or after their next start.
+  - Says of each GPU what else is in its IOMMU group, because all of that goes to the VM with it, which
+    resource mappings name it, and which VMs hold it now or after their next start.
   - A node that cannot be reached is reported, and does not keep the others from being read.
 options:
   nodes:
@@ -51,7 +51,7 @@ EXAMPLES = r"""
   register: pci
   delegate_to: localhost
 
-- name: Stop if a GPU is held by a virtual machine of somebody else
+- name: Stop if a GPU is held by a VM of somebody else
   ansible.builtin.assert:
     that: >-
       pci.devices | map(attribute='holders') | flatten | rejectattr('ours') | length == 0
@@ -129,8 +129,8 @@ devices:
       sample: [kn-pve-1-41-00]
     holders:
       description:
-        - The virtual machines that name the GPU, each with C(vmid), C(name), C(running), C(key) such as V(hostpci0),
-          C(mapping), which is V(null) where the address is named itself, and C(ours), which says whether the machine
+        - The VMs that name the GPU, each with C(vmid), C(name), C(running), C(key) such as V(hostpci0),
+          C(mapping), which is V(null) where the address is named itself, and C(ours), which says whether the VM
           carries the mark of this collection.
         - C(now) says whether it has the GPU now, C(later) whether it has it after its next start. C(certain) is
           V(false) where the mapping has several GPUs of the node to choose from.
@@ -156,27 +156,10 @@ mappings:
   type: list
   elements: dict
   sample: []
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_pci
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
 
 
 def main() -> None:
@@ -186,13 +169,8 @@ def main() -> None:
             "gpus_only": {"type": "bool", "default": True},
         }
     )
-    try:
-        result = read_pci(make_client(module), nodes=module.params["nodes"], gpus_only=module.params["gpus_only"])
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(changed=False, **result)
+    params = module.params
+    finish(module, lambda: read_pci(make_client(module), nodes=params["nodes"], gpus_only=params["gpus_only"]))
 
 
 if __name__ == "__main__":

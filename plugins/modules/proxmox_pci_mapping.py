@@ -18,8 +18,8 @@ description:
     only way that works with an API token.
   - It owns only the entries of the nodes that it is told. Entries of other nodes stay as they are.
   - Entries are compared with the hardware of their node before anything is changed, in the way that Proxmox VE compares
-    them when a virtual machine starts. What cannot be read is a warning.
-  - It refuses to take a mapping away from a virtual machine, which Proxmox VE itself would not notice, and to leave a
+    them when a VM starts. What cannot be read is a warning.
+  - It refuses to take a mapping away from a VM, which Proxmox VE itself would not notice, and to leave a
     mapping without entries, which would remove it.
 options:
   id:
@@ -41,7 +41,7 @@ options:
     type: str
   entries:
     description:
-      - The GPUs. Several entries of one node are alternatives, of which a virtual machine gets the first that is free.
+      - The GPUs. Several entries of one node are alternatives, of which a VM gets the first that is free.
       - It is needed with O(state=present).
     type: list
     elements: dict
@@ -115,7 +115,7 @@ EXAMPLES = r"""
         iommu_group: 21
   delegate_to: localhost
 
-- name: Remove a mapping that no virtual machine uses any more
+- name: Remove a mapping that no VM uses any more
   knaster.inventory.proxmox_pci_mapping:
     api_host: pve-1.example.com
     api_user: automation@pve
@@ -138,27 +138,15 @@ map:
   type: list
   elements: str
   sample: ["id=10de:26b1,iommugroup=21,node=pve-1,path=0000:41:00.0,subsystem-id=10de:16a1"]
-status:
-  description: The HTTP status of the call that failed, where one did.
-  returned: failure
-  type: int
-  sample: 403
-path:
-  description: The path of the call that failed, where one did.
-  returned: failure
-  type: str
-  sample: /nodes/pve-1/qemu
-errors:
-  description: What PVE said of single parameters.
-  returned: failure
-  type: list
-  elements: str
-  sample: []
 """
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import fail, make_client, make_module
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import ensure_mapping, mapping_wanted
+import typing as t
+
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import (
+    ensure_mapping,
+    mapping_wanted,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.module import finish, make_client, make_module
 
 
 def main() -> None:
@@ -184,20 +172,16 @@ def main() -> None:
         }
     )
     params = module.params
-    try:
+    present = params["state"] == "present"
+
+    def work() -> dict[str, t.Any]:
+        entries = params["entries"] if present else ()
         wanted = mapping_wanted(
-            params["id"],
-            params["entries"] if params["state"] == "present" else (),
-            params["nodes"],
-            description=params["description"],
-            present=params["state"] == "present",
+            params["id"], entries, params["nodes"], description=params["description"], present=present
         )
-        result = ensure_mapping(make_client(module), wanted, check_mode=module.check_mode)
-    except PveError as exc:
-        fail(module, exc)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(**result)
+        return ensure_mapping(make_client(module), wanted, check_mode=module.check_mode)
+
+    finish(module, work)
 
 
 if __name__ == "__main__":

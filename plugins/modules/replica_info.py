@@ -10,13 +10,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: replica_info
-short_description: Ask the engines behind the slots what they do
+short_description: Query the engines behind the slots
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
 description:
   - Asks the engine of each slot for its health, its models and its metrics, many at once and within limits, and says in which
-    state each replica is, how many requests run and wait, and for how long nobody asked it anything.
+    state each replica is, how many requests run and wait, and for how long there were no requests.
   - The states are V(ready), V(starting) (it does not answer yet and is within the start-up time of its slot), V(draining) (a node
     of it is being drained) and V(failed). A replica that fails is a result and not a failure of the task.
   - Idle time is the time since the engine's counter of requests last moved. It goes on from run to run through O(previous). A
@@ -108,7 +108,7 @@ replicas:
       type: str
       sample: chat.0.main
     role:
-      description: The role of its machine.
+      description: The role of its VM.
       returned: when it is a slot of a role
       type: str
       sample: chat
@@ -163,7 +163,7 @@ replicas:
       type: int
       sample: 0
     idle_seconds:
-      description: For how many seconds nobody asked it anything, as far as it was seen.
+      description: For how many seconds there were no requests, as far as it was seen.
       returned: always
       type: int
       sample: 0
@@ -252,7 +252,7 @@ def main() -> None:
     slots = params["slots"] or []
     errors = find_slot_errors(slots) + find_asking_errors(params)
     if errors:
-        module.fail_json(msg="The replicas cannot be asked: " + " ".join(errors), errors=errors)
+        module.fail_json(msg="No replica was queried. Invalid input: " + " ".join(errors), errors=errors)
     found = observe(slots, previous=params["previous"], draining=params["draining"], asking=asking_of(params))
     module.exit_json(changed=False, replicas=found.replicas, empty=found.empty)
 

@@ -27,6 +27,7 @@ description:
     called in.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:
@@ -45,7 +46,7 @@ options:
     elements: dict
   catalog:
     description:
-      - The directories of the catalog that the plan was made from, the later one winning entry by entry.
+      - The directories of the catalog of the plan, the later one winning entry by entry.
       - Without any it is C(catalog) in the directory that C(ansible-playbook) was called in, else the catalog that comes with
         the collection.
     type: list
@@ -53,12 +54,12 @@ options:
     default: []
   vms:
     description:
-      - The file of the definitions of virtual machines, for their numbers and static addresses. One that is not there is
+      - The file of the definitions of VMs, for their numbers and static addresses. One that is not there is
         no mistake.
     type: path
   registry_domain:
     description:
-      - The domain of the machines, added to the name of one without a static address. On bare metal it is added to the name of a
+      - The domain of the VMs, added to the name of one without a static address. On bare metal it is added to the name of a
         node that has no dot.
     type: str
     default: ''
@@ -98,6 +99,7 @@ options:
   prune:
     description:
       - Remove the files of slots that are gone. Only files that carry the mark of this collection are removed.
+      - Unmanaged files are never overwritten, whatever this option says.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -147,7 +149,7 @@ catalog:
   elements: str
   sample: [/srv/catalog]
 catalog_warnings:
-  description: What is no mistake in the catalog, but worth a look.
+  description: The warnings of the catalog.
   returned: success
   type: list
   elements: str
@@ -178,14 +180,14 @@ without_command:
   description: The slots for which no start command was made, by the reason why.
   returned: success
   type: dict
-  sample: {"no model is settled for it": ["chat.0.main"]}
+  sample: {"no model is set for it": ["chat.0.main"]}
 summary:
   description: The result in words, one line each.
   returned: success
   type: str
   sample: "39 slots, 4 of them serve one of 2 models.\n"
 errors:
-  description: Everything that is wrong in what slots are made from.
+  description: All errors in the input of the slots.
   returned: failure
   type: list
   elements: str

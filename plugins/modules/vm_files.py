@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: vm_files
-short_description: Define the virtual machines of a plan, and put the steps to them in order
+short_description: Define the VMs of a plan, and put the steps to them in order
 version_added: 0.1.0
 author:
   - Knaster contributors (@knaster)
@@ -17,8 +17,8 @@ description:
   - Makes the definitions that P(knaster.inventory.vm_definitions#filter) makes, from the file of the plan, the saved profiles and
     the directories of a catalog, and writes them to a file. The file is also the memory of vmids.
   - With O(state=present) it compares them with what M(knaster.inventory.proxmox_cluster_info) and
-    M(knaster.inventory.proxmox_pci_info) found, reports everything that is in the way at once, and gives the steps that the role
-    P(knaster.inventory.proxmox#role) then takes.
+    M(knaster.inventory.proxmox_pci_info) found, reports all problems at once, and gives the steps that the role
+    P(knaster.inventory.provision#role) then takes.
   - With an error nothing is written and there are no steps.
   - It works on the controller, connects to nothing, and reads and writes files only. Relative paths start at the directory
     that C(ansible-playbook) was called in.
@@ -26,6 +26,7 @@ description:
     C(knaster_pve_api_user) and C(knaster_pve_api_token_id), C(knaster_pve_node) and C(knaster_pve_vm). No secret is read.
 requirements:
   - PyYAML (it comes with ansible-core)
+  - jsonschema
 options:
   path:
     description:
@@ -39,21 +40,21 @@ options:
     required: true
   state:
     description:
-      - V(rendered) makes the definitions, and asks nothing of Proxmox VE.
-      - V(present) also gives the steps that make the machines. V(absent) gives the steps that remove all machines with our
+      - V(rendered) makes the definitions, and does not contact Proxmox VE.
+      - V(present) also gives the steps that make the VMs. V(absent) gives the steps that remove all VMs with our
         mark and the mappings that were made for them, whatever the plan says.
     type: str
     choices: [present, rendered, absent]
     default: rendered
   settings:
     description:
-      - Settings for all machines, as in O(knaster.inventory.vm_definitions#filter:settings). Those of single nodes come from
+      - Settings for all VMs, as in O(knaster.inventory.vm_definitions#filter:settings). Those of single nodes come from
         their host variable C(knaster_pve_vm).
     type: dict
     default: {}
   commands:
     description:
-      - A file for the same definitions as shell commands, for people who make their machines by hand.
+      - A file for the same definitions as shell commands, for people who make their VMs manually.
     type: path
   limit:
     description:
@@ -74,22 +75,22 @@ options:
     type: str
   allow_stop:
     description:
-      - Whether machines may be shut down to take a GPU from them or to remove them.
+      - Whether VMs may be shut down to take a GPU from them or to remove them.
     type: bool
     default: false
   prune:
     description:
-      - Whether machines with our mark that are in no plan are removed.
+      - Whether VMs with our mark that are in no plan are removed.
     type: bool
     default: false
   recreate:
     description:
-      - Whether a machine that the plan has on another node is removed and made anew there.
+      - Whether a VM that the plan has on another node is removed and re-created there.
     type: bool
     default: false
   strict:
     description:
-      - Whether devices that somebody else added to our machines are removed.
+      - Whether devices that were added manually to our VMs are removed.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -104,7 +105,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Define the machines, and write them as commands too
+- name: Define the VMs, and write them as commands too
   knaster.inventory.vm_files:
     path: knaster/vms.yml
     commands: knaster/vms.sh
@@ -129,24 +130,24 @@ files:
   type: list
   elements: str
   sample: [/home/ops/knaster/vms.yml]
-machines:
-  description: How many machines the plan has.
+vms:
+  description: How many VMs the plan has.
   returned: success
   type: int
   sample: 5
 table:
-  description: The machines, the findings and the steps as text.
+  description: The VMs, the findings and the steps as text.
   returned: success
   type: str
   sample: "NODE  MACHINE\n"
 findings:
   description:
-    - What is in the way (C(severity) V(error)), what should be looked at (V(warning)) and what differs from the definitions
+    - Problems that stop the run (C(severity) V(error)), warnings (V(warning)) and differences from the definitions
       (V(info)), each with C(code), C(text) and C(remedy), and C(cluster), C(node) and C(vm) where it has them.
   returned: when everything could be read
   type: list
   elements: dict
-  sample: [{"severity": "info", "code": "missing", "vm": "chat-0", "text": "machine 9101 is not there", "remedy": "It is made"}]
+  sample: [{"severity": "info", "code": "missing", "vm": "chat-0", "text": "VM 9101 is not there", "remedy": "It is made"}]
 steps:
   description:
     - The steps by node and phase. The phases are V(remove), V(release), V(map), V(make) and V(unmap), and all steps of one
@@ -160,5 +161,5 @@ errors:
   returned: when something could not be read
   type: list
   elements: str
-  sample: ["/home/ops/knaster/plan.yml: there is no such file; make the plan first"]
+  sample: ["/home/ops/knaster/plan.yml: not found; run placement first"]
 """

@@ -104,9 +104,9 @@ def write_spec(directory: Path, nodes: int) -> Path:
     text = yaml.safe_dump(next(node for node in spec["nodes"] if node["name"] == "gpu1"))
     # Its files are named from where the fleet's spec lies.
     model = yaml.safe_load(text.replace("fixtures/", f"{SPEC.parent}/fixtures/"))
-    many = [{**model, "name": f"node{n}", "ip": f"10.78.0.{10 + n}", "python": interpreter()} for n in range(nodes)]
+    many = [{**model, "name": f"node{n}", "number": 10 + n, "python": interpreter()} for n in range(nodes)]
     path = directory / "bed.yml"
-    path.write_text(yaml.safe_dump({"bed": "bench", "network": "10.78.0", "nodes": many}), encoding="utf-8")
+    path.write_text(yaml.safe_dump({"bed": "bench", "nodes": many}), encoding="utf-8")
     return path
 
 

@@ -22,9 +22,10 @@ from pathlib import Path
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report.fitting import fitting_by_card
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import read_inputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from chromium import Chromium, find_chromium
@@ -54,30 +55,29 @@ def make(nodes: int) -> dict[str, t.Any]:
         node["labels"]["rack"] = f"r{at // 25:03d}"
     document = plan(made["nodes"], catalog.roles, catalog.models, engines=catalog.engines)
     replicas = [
-        {
-            "id": f"{one['role']}.{one['replica']}.main",
-            "role": one["role"],
-            "model": None,
-            "state": "failed" if at % 97 == 0 else "starting" if at % 41 == 0 else "ready",
-            "running": at % 5,
-            "waiting": 0,
-            "idle_seconds": 1200 if at % 13 == 0 else 5,
-            "served_model": "model-001",
-            "shards": [{"node": one["node"], "gpu_indices": [one["gpu_index"]] if "gpu_index" in one else []}],
-        }
+        documents.observed(
+            {
+                "id": f"{one['role']}.{one['replica']}.main",
+                "role": one["role"],
+                "state": "failed" if at % 97 == 0 else "starting" if at % 41 == 0 else "ready",
+                "running": at % 5,
+                "waiting": 0,
+                "idle_seconds": 1200 if at % 13 == 0 else 5,
+                "served_model": "model-001",
+                "shards": [{"node": one["node"], "gpu_indices": [one["gpu_index"]] if "gpu_index" in one else []}],
+            }
+        )
         for at, one in enumerate(document["assignments"])
     ]
     lost = [node["name"] for node in made["nodes"][:LOSSES]]
+    inputs = read_inputs(made["nodes"], document, replicas, catalog)
     return {
-        "nodes": made["nodes"],
-        "plan": document,
-        "summary": summarise(made["nodes"], document, replicas, catalog),
+        "inputs": inputs,
+        "summary": summarise(inputs),
         "previous": {**document, "assignments": document["assignments"][:-50]},
-        "replicas": replicas,
         "losses": what_if_lost(
             document, made["nodes"], catalog.roles, catalog.models, engines=catalog.engines, lost=lost
         ),
-        "fitting": fitting_by_card(made["nodes"], catalog.models, engines=catalog.engines),
     }
 
 
@@ -124,11 +124,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("nodes", nargs="?", type=int, default=1000)
     values = make(parser.parse_args().nodes)
-    cards = sum(len(node["gpus"]) for node in values["nodes"])
-    rest = {key: values[key] for key in ("previous", "replicas", "losses", "fitting")}
-    spent, text = best(lambda: render_report(values["nodes"], values["plan"], values["summary"], **rest))
+    nodes, plan = values["inputs"].nodes, values["inputs"].plan
+    cards = sum(len(node["gpus"]) for node in nodes)
+    rest = {key: values[key] for key in ("previous", "losses")}
+    spent, text = best(lambda: render_report(values["inputs"], values["summary"], **rest))
     data = text.encode()
-    print(f"{len(values['nodes']):,} nodes, {cards:,} GPUs, {len(values['plan']['assignments']):,} replicas of roles")
+    print(f"{len(nodes):,} nodes, {cards:,} GPUs, {len(plan['assignments']):,} replicas of roles")
     print(
         f"size         {len(data):>12,} bytes, {len(gzip.compress(data, mtime=0)):,} with gzip (at most {MOST_BYTES:,})"
     )
@@ -142,7 +143,7 @@ def main() -> int:
         for name, filter_spent, told in rows:
             print(f"filter       {1000 * filter_spent:>12.1f} ms  {name}: {told}")
         met = met and load <= MOST_LOAD and rows[0][1] <= MOST_FILTER
-    return 0 if met or len(values["nodes"]) > 1000 else 1
+    return 0 if met or len(nodes) > 1000 else 1
 
 
 if __name__ == "__main__":

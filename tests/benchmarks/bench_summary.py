@@ -24,7 +24,9 @@ from pathlib import Path
 from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observe import Asking, observe
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan as make_plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.metrics import format_metrics
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.table import format_summary
@@ -49,6 +51,16 @@ def best(work: t.Callable[..., object], *arguments: t.Any) -> float:
     return min(times)
 
 
+def inputs_of(nodes: list[dict[str, t.Any]], plan: dict[str, t.Any], catalog: t.Any) -> Inputs:
+    """What a summary is made of, of a plan that needs no check."""
+    return Inputs(nodes=nodes, fleet=read_nodes(nodes), plan=plan, replicas=(), catalog=catalog)
+
+
+def sum_up(nodes: list[dict[str, t.Any]], plan: dict[str, t.Any], catalog: t.Any) -> dict[str, t.Any]:
+    """Read the profiles and sum them up."""
+    return summarise(inputs_of(nodes, plan, catalog))
+
+
 def told(what: str, value: float, most: float) -> bool:
     """Print a figure beside its target."""
     good = value <= most
@@ -64,14 +76,15 @@ def from_data(sizes: list[int]) -> bool:
         found = check_catalog(made["models"], made["roles"]).catalog
         document = make_plan(made["nodes"], found.roles, found.models)
         seconds = best(make_plan, made["nodes"], found.roles, found.models)
-        summary = summarise(made["nodes"], document, (), found)
-        took = best(summarise, made["nodes"], document, (), found)
-        text = best(format_summary, summary, made["nodes"], document, found)
+        took = best(sum_up, made["nodes"], document, found)
+        inputs = inputs_of(made["nodes"], document, found)
+        summary = summarise(inputs)
+        text = best(format_summary, summary, inputs)
         metrics = best(format_metrics, summary)
         cards = len(document["ledger"])
         print(f"{nodes:,} nodes, {cards:,} GPUs: plan {seconds:.2f} s, summary {took:.2f} s", end="")
         print(f" ({1e6 * took / cards:.1f} us a GPU), table {text:.3f} s, metrics {metrics:.3f} s")
-        lines = format_summary(summary, made["nodes"], document, found).count("\n")
+        lines = format_summary(summary, inputs).count("\n")
         results.append((took / seconds, lines, took / cards))
     good = told("summary against its plan, times", results[-1][0], 5)
     good &= told("lines of the table", max(row[1] for row in results), 80)

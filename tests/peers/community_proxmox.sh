@@ -13,7 +13,8 @@ target=$venv/collections/ansible_collections/community
 if [ -d "$target/proxmox" ]; then exit 0; fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.13 --dest "$work" 'ansible==14.*'
+"$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.13 --dest "$work" \
+  --constraint tools/constraints/collections.txt ansible
 "$venv/bin/python" - "$work" <<'PY'
 import sys
 import zipfile

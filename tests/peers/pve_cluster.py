@@ -14,8 +14,9 @@ import json
 import tempfile
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, Settings
-from ansible_collections.knaster.inventory.tests.peers.pve_sim import SCHEMA, PveSim
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Settings
+from ansible_collections.knaster.inventory.tests.peers.pve_calls import CountedPve
+from ansible_collections.knaster.inventory.tests.peers.pve_sim import PveSim
 
 pytest.importorskip("proxmoxer")
 
@@ -35,8 +36,6 @@ PRIVILEGES = {
     "/sdn/zones/localnetwork": ["SDN.Use"],
     "/mapping/pci": ["Mapping.Use", "Mapping.Modify", "Mapping.Audit"],
 }  # fmt: skip
-
-needs_schema = pytest.mark.skipif(not SCHEMA.exists(), reason=f"{SCHEMA} is not there")
 
 
 def pci(bus: int, group: int) -> dict:
@@ -99,7 +98,7 @@ def certificate_directory() -> str:
 @contextlib.contextmanager
 def serving(state: dict | None = None, **more):
     """A cluster that answers on loopback; ``sim.url`` and ``sim.port`` say where."""
-    sim = PveSim(copy.deepcopy(state or seed()), SCHEMA, **more)
+    sim = PveSim(copy.deepcopy(state or seed()), **more)
     sim.url = sim.start(cert_dir=certificate_directory())
     sim.port = int(sim.url.rsplit(":", 1)[1])
     try:
@@ -124,7 +123,9 @@ class Clock:
             self.sim.ahead += seconds
 
 
-def client(sim: PveSim, *, password: str | None = None, lock_limit: float = 60.0, timeout: float = 30.0, **more) -> Pve:
+def client(
+    sim: PveSim, *, password: str | None = None, lock_limit: float = 60.0, timeout: float = 30.0, **more
+) -> CountedPve:
     """A client with the token, or as root with a password."""
     where = {"host": "127.0.0.1", "port": sim.port, "ca_path": sim.ca_file, "timeout": timeout}
     if password is not None:
@@ -132,7 +133,7 @@ def client(sim: PveSim, *, password: str | None = None, lock_limit: float = 60.0
     else:
         settings = Settings(user=USER, token_id=TOKEN, token_secret=SECRET, **where)
     clock = Clock(sim)
-    return Pve(settings, sleep=clock.sleep, clock=clock, lock_limit=lock_limit, **more)
+    return CountedPve(settings, sleep=clock.sleep, clock=clock, lock_limit=lock_limit, **more)
 
 
 def changes(sim: PveSim) -> list[tuple[str, str]]:

@@ -18,14 +18,22 @@ from pathlib import Path
 
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, Settings
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.cluster import read_cluster, read_pci
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import ensure_mapping, mapping_wanted
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import absent_definition, definition
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
+    absent_definition,
+    definition,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import (
+    ensure_mapping,
+    mapping_wanted,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+    VmOptions,
+    ensure_vm,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import prepare
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import read_settings
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run, prepare
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed, read_settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import read_state
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -111,11 +119,9 @@ class Fleet:
     guests: dict = field(default_factory=dict)
     task_delay: float = 0.0
     cluster: str = "sim"
-    prefix: str = "pve-"
-    first: int = 0
 
     def __post_init__(self):
-        names = [f"{self.prefix}{at}" for at in range(self.first, self.first + self.nodes)]
+        names = [f"pve-{at}" for at in range(self.nodes)]
         made = {name: make_node(name, self.cards) for name in names}
         self.profiles = [profile for profile, _node in made.values()]
         self.hardware = {name: node for name, (_profile, node) in made.items()}
@@ -156,7 +162,7 @@ class Fleet:
         return read_settings({"defaults": self.defaults, "nodes": nodes})
 
 
-def write_project(directory, fleet, url, ca_file, *, login=None):
+def write_project(directory, fleet, url, ca_file):
     """Write what a user has for the fleet: profiles, catalog and inventory, with one API for all nodes."""
     profiles, catalog = directory / "knaster" / "profiles", directory / "catalog"
     for path in (profiles, catalog):
@@ -166,14 +172,15 @@ def write_project(directory, fleet, url, ca_file, *, login=None):
     (catalog / "roles.yaml").write_text(json.dumps({"roles": fleet.roles}))
     (catalog / "models.yaml").write_text(json.dumps({"models": []}))
     host, port = url.rpartition("/")[2].split(":")
-    token = {
+    api = {
+        "knaster_pve_api_host": host,
+        "knaster_pve_api_port": int(port),
+        "knaster_pve_vm": fleet.defaults,
         "knaster_pve_api_user": TOKEN.partition("!")[0],
         "knaster_pve_api_token_id": TOKEN.partition("!")[2],
         "knaster_pve_api_token_secret": SECRET,
         "knaster_pve_ca_path": str(ca_file),
     }
-    api = {"knaster_pve_api_host": host, "knaster_pve_api_port": int(port), "knaster_pve_vm": fleet.defaults}
-    api |= token if login is None else login
     local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     nodes = {"hosts": {profile["name"]: {} for profile in fleet.profiles}, "vars": api}
     inventory = {"all": {"hosts": {"localhost": local}, "children": {"nodes": nodes}}}
@@ -226,10 +233,8 @@ def provision(api, fleet, *, plan_document=None, allowed=None, check_mode=False,
         fleet.roles,
         nodes=fleet.profiles,
         previous=fleet.previous,
-        settings=fleet.settings(),
         clusters={fleet.cluster: cluster},
-        allowed=allowed or Allowed(),
-        present=present,
+        run=Run(settings=fleet.settings(), allowed=allowed or Allowed(), present=present),
     )
     if prepared.errors:
         raise PreflightError(prepared.errors)

@@ -5,15 +5,12 @@
 
 """A fleet with a pretended API, in the background, for scenarios: ``pve_project.py up DIR`` and ``pve_project.py down DIR``.
 
-The directory then holds what a user has (profiles, catalog, inventory). With the schema of a real release the API is the
-simulator, and the fleet has GPUs. Without it the API is fakepve, which keeps no mappings, and the fleet has none.
-Where neither can be had, it ends with 77.
+The directory then holds what a user has (profiles, catalog, inventory), and the simulator answers for the cluster.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import signal
@@ -28,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pve_sim
 from pve_fleet import Fleet, write_project
 
-SKIPPED = 77
 FOREIGN = {
     "node": "pve-0",
     "config": {"name": "database", "memory": 2048, "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0", "tags": "prod"},
@@ -51,35 +47,8 @@ def main():
 
 def up(directory):
     """Write the project and start its API."""
-    if pve_sim.SCHEMA.exists():
-        command = [sys.executable, __file__, "sim", str(directory)]
-        fleet = make_sim_fleet()
-        kind, port = "sim", free_port()
-    elif importlib.util.find_spec("fakepve"):
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "guests.json").write_text(
-            json.dumps({"guests": [{"vmid": 5000, "name": "database", "status": "running"}]})
-        )
-        kind, port, fleet = (
-            "fakepve",
-            free_port(),
-            Fleet(nodes=1, cards=0, roles=[GATEWAY], defaults={}, first=1, prefix="pve"),
-        )
-        command = [
-            sys.executable,
-            "-m",
-            "fakepve",
-            "guests.json",
-            "--port",
-            str(port),
-            "--host",
-            "127.0.0.1",
-            "--time-scale",
-            "0",
-        ]
-    else:
-        print("skipped: there is neither the schema of PVE nor fakepve")
-        return SKIPPED
+    command = [sys.executable, __file__, "sim", str(directory)]
+    fleet, port = make_sim_fleet(), free_port()
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "port").write_text(str(port))
     with open(directory / "log", "w", encoding="utf-8") as log:
@@ -94,14 +63,8 @@ def up(directory):
     else:
         print((directory / "log").read_text())
         return 1
-    login = {
-        "knaster_pve_api_user": "root@pam",
-        "knaster_pve_api_password": "secret",
-        "knaster_pve_validate_certs": False,
-    }
-    ca_file = directory / "certificate" / "cert.pem"
-    write_project(directory, fleet, f"https://127.0.0.1:{port}", ca_file, login=login if kind == "fakepve" else None)
-    (directory / "peer.json").write_text(json.dumps({"peer": kind, "machines": len(fleet.plan()["assignments"])}))
+    write_project(directory, fleet, f"https://127.0.0.1:{port}", directory / "certificate" / "cert.pem")
+    (directory / "peer.json").write_text(json.dumps({"machines": len(fleet.plan()["assignments"])}))
     return 0
 
 

@@ -8,8 +8,8 @@
 
 """A pretended Proxmox VE API server for tests.
 
-It speaks HTTPS on a loopback address, checks every request against the API schema of a real
-release (``apidata.json``: path -> method -> parameters, permissions), keeps nodes, storages, PCI
+It speaks HTTPS on a loopback address, checks every request against a table of what the collection
+uses of the API (``pve_api.yaml``: methods, parameters, permissions), keeps nodes, storages, PCI
 mappings, guests and tasks in memory (and, if asked, in a JSON file), and behaves like a cluster
 where a client can notice: tasks that take time, guests that are locked, changes that stay
 pending while a guest runs, mappings that do not match the hardware when a guest starts.
@@ -18,19 +18,19 @@ It is a test peer, not a security boundary: bind it to loopback only.
 
 Run it::
 
-    python pve_sim.py --seed seed.json --apidata apidata.json --port 0 --port-file port --log calls.jsonl
+    python pve_sim.py --seed seed.json --port 0 --port-file port --log calls.jsonl
 
 or in a test::
 
-    sim = PveSim(seed_dict, apidata_path); url = sim.start(); ...; sim.stop()
+    sim = PveSim(seed_dict); url = sim.start(); ...; sim.stop()
 
 What a request meets, in this order (the order of a real server):
   1. injected faults (``PVE_SIM_FAULTS`` or ``POST /_sim/faults``)
   2. authentication: ``PVEAPIToken=user@realm!name=secret`` or a ticket (with a CSRF header to write)
-  3. the permission rule of the method in apidata
+  3. the permission rule of the method in the table
   4. the parameter schema: unknown, missing, type, format, pattern, range, enumeration -> 400 with
      ``{"data": null, "message": "Parameter verification failed.\\n", "errors": {...}}``
-  5. the behaviour written below; a path that apidata has but this file does not -> 501
+  5. the behaviour written below; what is not in the table -> 501
 
 Control endpoints (no authentication): ``GET /_sim/state``, ``GET /_sim/calls``,
 ``POST /_sim/faults`` (JSON list, replaces), ``POST /_sim/patch`` (JSON merged into the state),
@@ -72,10 +72,9 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-# The schema of a real release is data of another project, and so no part of this one.
-SCHEMA = Path(
-    os.environ.get("KNASTER_PVE_SCHEMA") or Path(__file__).resolve().parents[3] / "shared" / "proxmox" / "apidata.json"
-)
+import yaml
+
+TABLE = Path(__file__).with_name("pve_api.yaml")
 
 TRUE_WORDS, FALSE_WORDS = {"1", "on", "yes", "true"}, {"0", "off", "no", "false"}
 CONFIG_ID = r"[a-zA-Z][a-zA-Z0-9_-]+"
@@ -85,7 +84,7 @@ DRIVE_KEY = re.compile(r"(?:ide|sata|scsi|virtio)\d+|efidisk0|tpmstate0")
 HEX_ID = {"type": "string", "optional": 1, "pattern": "0x[0-9a-fA-F]{4}"}
 BOOL = {"type": "boolean", "optional": 1}
 
-# Property strings that apidata names but does not spell out.
+# Property strings of which PVE's schema has the name alone.
 HOSTPCI = {
     "host": {"type": "string", "optional": 1, "default_key": 1, "pattern": PCI_ADDR + "(?:;" + PCI_ADDR + ")*"},
     "mapping": {"type": "string", "optional": 1, "format": "pve-configid"},
@@ -148,7 +147,7 @@ NAMED = {
     "pve-qm-watchdog": WATCHDOG,
     "pve-qm-smbios1": SMBIOS,
 }
-# How many of each numbered option exist; apidata only says "[n]".
+# How many of each numbered option exist; the schema only says "[n]".
 SLOTS = {
     "hostpci": 16,
     "net": 32,
@@ -240,12 +239,6 @@ def bad_params(errors):
     return Fail("Parameter verification failed.\n", 400, errors)
 
 
-def perl_re(text):
-    """A Perl pattern as apidata prints it, in Python's dialect."""
-    text = re.sub(r"\(\?\^([a-z]*):", lambda m: f"(?{m.group(1)}:" if m.group(1) else "(?:", text)
-    return text.replace(r"\Z", "").replace("[:xdigit:]", "0-9a-fA-F")
-
-
 def split_list(text):
     return [x for x in re.split(r"[,;\s\0]+", text) if x]
 
@@ -255,13 +248,80 @@ def natural(key):
     return (m.group(1), int(m.group(2) or 0)) if m else (key, 0)
 
 
+def read_parameter(short):
+    """A parameter of the table as JSON schema has it in PVE's dialect."""
+    if isinstance(short, str):
+        short = {"type": short} if short in ("boolean", "integer", "number", "array") else {"format": short}
+    if "same_as" in short:
+        return {"alias": short["same_as"]}
+    words = {"from": "minimum", "to": "maximum", "longest": "maxLength", "like": "pattern", "with": "requires"}
+    full = {words[key]: value for key, value in short.items() if key in words}
+    full["type"] = short.get("type", "string")
+    if short.get("format", "text") != "text":
+        full["format"] = short["format"]
+    if not short.get("required"):
+        full["optional"] = 1
+    if short.get("first"):
+        full["default_key"] = 1
+    if "one_of" in short:
+        full["enum"] = [name for value in short["one_of"] for name in numbered(value)]
+    if "each" in short:
+        full["items"] = {key: value for key, value in read_parameter(short["each"]).items() if key != "optional"}
+    if "parts" in short:
+        full["format"] = read_parts(short["parts"])
+    return full
+
+
+def numbered(value):
+    """The names that ``scsi0..30`` stands for; any other value is itself."""
+    m = re.fullmatch(r"([a-z]+)(\d+)\.\.(\d+)", str(value))
+    return [f"{m.group(1)}{n}" for n in range(int(m.group(2)), int(m.group(3)) + 1)] if m else [str(value)]
+
+
+def read_parts(parts):
+    full = {}
+    for key, short in parts.items():
+        if "value_of" in short:
+            full.update({name: {"keyAlias": short["value_of"], "alias": short["same_as"]} for name in short["names"]})
+        else:
+            full[key] = read_parameter(short)
+    return full
+
+
+def read_rule(may):
+    """Who may call a method, as PVE writes it."""
+    if "every" in may:
+        return ["and", *map(read_rule, may["every"])]
+    if "either" in may:
+        return ["or", *map(read_rule, may["either"])]
+    rule = ["perm", may["on"], may.get("all_of") or may["any_of"]]
+    return rule + (["any", 1] if "any_of" in may else []) + (["require_param", may["with"]] if "with" in may else [])
+
+
+def read_table(path):
+    """The table in the form of PVE's own: path -> method -> parameters, permissions."""
+    table = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    paths = {}
+    for line, short in table["methods"].items():
+        method, _space, template = line.partition(" ")
+        may = short["may"]
+        everybody = {"everyone": {"user": "all"}, "anyone": {"user": "world"}}
+        properties = {key: read_parameter(value) for key, value in short.get("takes", {}).items()}
+        for name in re.findall(r"\{([^}]+)\}", template):
+            properties[name] = {k: v for k, v in read_parameter(table["in_path"][name]).items() if k != "optional"}
+        paths.setdefault(template, {})[method] = {
+            "allowtoken": int(short.get("token", True)),
+            "permissions": everybody[may] if isinstance(may, str) else {"check": read_rule(may)},
+            "parameters": {"additionalProperties": 0, "properties": properties},
+        }
+    return paths, table["cpu_models"]
+
+
 class Schema:
     """Parameter checks of one API release."""
 
-    def __init__(self, apidata, cpu_models=()):
-        raw = json.loads(Path(apidata).read_text(encoding="utf-8"))
-        self.paths = raw.get("paths", raw)
-        self.source = raw.get("meta", {}).get("_source", apidata)
+    def __init__(self, paths, cpu_models):
+        self.paths = paths
         self.cpu_models = set(cpu_models)
         self.routes = []
         for path in self.paths:
@@ -357,7 +417,7 @@ class Schema:
             if problem:
                 errors[path] = "invalid format - " + problem + "\n"
                 return
-        if sub.get("pattern") and not re.match("(?:" + perl_re(sub["pattern"]) + r")\Z", text):
+        if sub.get("pattern") and not re.fullmatch(sub["pattern"], text, re.ASCII):
             errors[path] = "value does not match the regex pattern"
             return
         if sub.get("maxLength") is not None and len(text) > int(sub["maxLength"]):
@@ -472,11 +532,10 @@ class Schema:
         return out
 
 
-@functools.lru_cache(maxsize=4)
-def read_schema(apidata):
-    """The schema of a file, with the CPU models that lie beside it. Reading it takes longer than most tests."""
-    models = Path(apidata).with_name("cpu_models.json")
-    return Schema(apidata, json.loads(models.read_text()) if models.exists() else ())
+@functools.cache
+def schema():
+    """The checks of the table, which take longer to read than most tests."""
+    return Schema(*read_table(TABLE))
 
 
 DEFAULT_SEED = {
@@ -541,8 +600,8 @@ class Call:
 
 
 class PveSim:
-    def __init__(self, seed=None, apidata=None, state_file=None, log_file=None, faults=None):
-        self.schema = read_schema(str(apidata or SCHEMA))
+    def __init__(self, seed=None, state_file=None, log_file=None, faults=None):
+        self.schema = schema()
         self.state_file, self.log_file = state_file, log_file
         self.lock = threading.RLock()
         self.faults = list(faults or json.loads(os.environ.get("PVE_SIM_FAULTS") or "[]"))
@@ -772,7 +831,7 @@ class PveSim:
         self.need(user, f"/vms/{vmid}", *privs, any_of=any_of)
 
     def rule(self, rule, user, params):
-        """Evaluate a permission expression of apidata."""
+        """Evaluate a permission expression."""
         op = rule[0]
         if op == "perm":
             path = re.sub(r"\{([^}]+)\}", lambda m: str(params.get(m.group(1), "")), rule[1])
@@ -2248,7 +2307,6 @@ ha_store("rules", "rule")
 def main(argv=None):
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--seed", help="JSON: nodes, storages, tokens, acl, mapping, guests, settings, ...")
-    a.add_argument("--apidata", help=f"schema (default: {SCHEMA})")
     a.add_argument("--state", help="keep the state in this JSON file")
     a.add_argument("--log", help="append mutating calls to this JSON-lines file")
     a.add_argument("--host", default="127.0.0.1")
@@ -2259,13 +2317,13 @@ def main(argv=None):
     a.add_argument("--cert-dir", help="where a self-signed certificate is made (needs the openssl program)")
     a.add_argument("--no-tls", action="store_true", help="plain HTTP (proxmoxer and the inventory plugin expect HTTPS)")
     o = a.parse_args(argv)
-    sim = PveSim(json.loads(Path(o.seed).read_text(encoding="utf-8")) if o.seed else None, o.apidata, o.state, o.log)
+    sim = PveSim(json.loads(Path(o.seed).read_text(encoding="utf-8")) if o.seed else None, o.state, o.log)
     url = sim.start(o.host, o.port, o.cert, o.key, o.cert_dir, not o.no_tls)
     if o.port_file:
         with open(o.port_file + ".tmp", "w") as f:
             f.write(url.rsplit(":", 1)[1])
         os.replace(o.port_file + ".tmp", o.port_file)
-    print(f"pve_sim on {url}, schema: {sim.schema.source}", file=sys.stderr, flush=True)
+    print(f"pve_sim on {url}", file=sys.stderr, flush=True)
     try:
         threading.Event().wait()
     except KeyboardInterrupt:

@@ -12,10 +12,9 @@ the tools that it has are small scripts. Everything of a node dies with its firs
 It needs root, ``sshd``, ``ip`` and ``unshare``. A spec is a YAML file::
 
     bed: fleet                 # short; part of the names of network namespaces and interfaces
-    network: 10.77.0           # the first three numbers; this machine becomes .1
     nodes:
       - name: gpu1
-        ip: 10.77.0.11
+        number: 11             # the last number of its address, from 2 on; this machine becomes .1
         absent: true           # an address that nobody has; nothing else is needed then
         python: python3.9      # ansible_python_interpreter
         hostvars: {}           # more variables of the inventory
@@ -27,9 +26,12 @@ It needs root, ``sshd``, ``ip`` and ``unshare``. A spec is a YAML file::
         block: {nvme0n1: {size: 3840755982336, rotational: 0}}   # /sys/block, sizes in bytes
         pci: {"0000:41:00.0": {vendor: "0x10de", device: "0x2330", class: "0x030200", driver: nvidia, iommu_group: 14}}
         weights: [{dir: /models, tmpfs: 64m, files: {org/name/model.safetensors: 16, org/name/config.json: "{}"}}]
-        shared: [{from: "root@10.77.0.10:/srv/weights", at: /shared}]   # by sshfs, which is needed then
+        shared: [{from: "root@nas1:/srv/weights", at: /shared}]   # by sshfs, which is needed then
         banner: "text"         # what its sshd says before it asks who is there
         sshd: true
+
+The network is the first of ``NETWORKS`` that this machine does not use, or the one that KNASTER_BED_NETWORK names by its
+first three numbers, such as 10.77.0. The inventory has the addresses; the nodes know each other by name.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import fnmatch
+import ipaddress
 import json
 import os
 import shutil
@@ -53,11 +56,17 @@ import yaml
 
 Node = dict[str, t.Any]
 Spec = dict[str, t.Any]
+Used = tuple[ipaddress.IPv4Network, str]
 
 BIN_DIRS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")
 NEEDED = ("sshd", "ip", "unshare", "nsenter", "ssh-keygen", "mount")
-# Exit code for "this machine cannot do it", which a caller may take for a skip.
+# Exit code for "this machine cannot do it", which a caller may take for a skip; with KNASTER_CI=1 it is not given.
 EXIT_UNSUPPORTED = 77
+LEFT_OUT = Path(__file__).resolve().parents[2] / "tools" / "left_out.sh"
+# First three numbers, of each private range and of the one for benchmarks (RFC 1918, RFC 2544).
+NETWORKS = ("10.77.0", "10.78.0", "10.79.0", "172.29.77", "172.30.77", "192.168.177", "198.18.77")
+# A route to more than this is a way to everywhere, as of a VPN, and not a network that somebody is in.
+WIDEST_PREFIX = 8
 SECONDS_TO_START = 30
 
 # System calls that Python has no name for, with their numbers on all architectures that matter.
@@ -181,7 +190,7 @@ def write(path: Path, text: str, *, mode: int = 0o644) -> None:
 def fill_upper(node: Node, upper: Path, base: Path, bed: Spec) -> None:
     """Write the layer that makes this node differ from the machine it runs on."""
     write(upper / "etc/hostname", node["name"] + "\n")
-    names = [f"{other['ip']} {other['name']}" for other in bed["nodes"]]
+    names = [f"{address(bed, other)} {other['name']}" for other in bed["nodes"]]
     write(upper / "etc/hosts", "\n".join(["127.0.0.1 localhost", *names]) + "\n")
     keys = Path(bed["dir"])
     write(upper / "etc/ssh/bed_keys", (keys / "id.pub").read_text(encoding="utf-8"))
@@ -351,6 +360,9 @@ def load(path: Path, directory: Path) -> Spec:
     spec: Spec = yaml.safe_load(path.read_text(encoding="utf-8"))
     spec["dir"] = str(directory.absolute())
     spec["file"] = str(path.absolute())
+    made = directory / "bed.json"
+    # What up has chosen.
+    spec["network"] = json.loads(made.read_text(encoding="utf-8"))["network"] if made.exists() else "no network"
     if len(spec["bed"]) > 8:
         raise BedError("the name of a bed has at most 8 characters")
     names = [node["name"] for node in spec["nodes"]]
@@ -371,14 +383,60 @@ def interface(spec: Spec, place: int) -> str:
     return f"kn{place}-{spec['bed']}"
 
 
+def address(spec: Spec, node: Node) -> str:
+    return f"{spec['network']}.{node['number']}"
+
+
+def used_networks() -> list[Used]:
+    """List what this machine uses of IPv4, each network with the words for what uses it."""
+    used = []
+    for interface in json.loads(run("ip", "-json", "-4", "addr", capture_output=True).stdout):
+        for entry in interface["addr_info"]:
+            own = ipaddress.IPv4Interface(f"{entry['local']}/{entry['prefixlen']}")
+            used.append((own.network, f"{interface['ifname']} has {own}"))
+    # Last, for an address says more than the routes that come with it.
+    for route in json.loads(run("ip", "-json", "-4", "route", "show", "table", "all", capture_output=True).stdout):
+        target = ipaddress.IPv4Network("0.0.0.0/0" if route["dst"] == "default" else route["dst"])
+        if target.prefixlen >= WIDEST_PREFIX:
+            used.append((target, f"there is a route to {target} over {route.get('dev', 'another way')}"))
+    return used
+
+
+def find_clash(network: str, used: t.Iterable[Used]) -> str | None:
+    """Return what uses a part of the /24 with these first three numbers, or None where nothing does."""
+    wanted = ipaddress.IPv4Network(f"{network}.0/24")
+    return next((words for other, words in used if wanted.overlaps(other)), None)
+
+
+def choose_network(used: t.Sequence[Used], forced: str | None) -> str:
+    """Return the first three numbers of the network to use; raise BedError where the forced one, or every one, is taken."""
+    if forced is not None and not is_network(forced):
+        raise BedError(f"KNASTER_BED_NETWORK must be three numbers such as {NETWORKS[0]}, and is {forced!r}")
+    clashes = {network: find_clash(network, used) for network in ([forced] if forced else NETWORKS)}
+    for network, clash in clashes.items():
+        if clash is None:
+            return network
+    taken = "; ".join(f"the network {network}.0/24 is taken: {clash}" for network, clash in clashes.items())
+    raise BedError(f"{taken}. KNASTER_BED_NETWORK may name another one by its first three numbers")
+
+
+def is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(f"{text}.0/24")
+    except ValueError:
+        return False
+    return True
+
+
 def up(spec: Spec) -> None:
     directory = Path(spec["dir"])
     directory.mkdir(parents=True, exist_ok=True)
+    spec["network"] = choose_network(used_networks(), os.environ.get("KNASTER_BED_NETWORK") or None)
     for name in ("id", "host_key"):
         if not (directory / name).exists():
             run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name, "-C", "bed " + name)
     host_key = " ".join((directory / "host_key.pub").read_text(encoding="utf-8").split()[:2])
-    known = "".join(f"{node['ip']} {host_key}\n" for node in spec["nodes"])
+    known = "".join(f"{address(spec, node)} {host_key}\n" for node in spec["nodes"])
     write(directory / "known_hosts", known)
     write(directory / "bed.json", json.dumps(spec))
     run("ip", "link", "add", bridge(spec), "type", "bridge")
@@ -403,7 +461,7 @@ def start(spec: Spec, place: int, node: Node) -> None:
     run("ip", "netns", "add", name)
     run("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", name)
     run("ip", "link", "set", outer, "master", bridge(spec), "up")
-    run("ip", "-n", name, "addr", "add", node["ip"] + "/24", "dev", "eth0")
+    run("ip", "-n", name, "addr", "add", address(spec, node) + "/24", "dev", "eth0")
     run("ip", "-n", name, "link", "set", "eth0", "up")
     command = ["nsenter", f"--net=/run/netns/{name}", "--"]
     command += ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--"]
@@ -470,7 +528,7 @@ def down(spec: Spec) -> None:
 def inventory(spec: Spec) -> str:
     hosts = {}
     for node in spec["nodes"]:
-        variables = {"ansible_host": node["ip"]}
+        variables = {"ansible_host": address(spec, node)}
         if node.get("python"):
             variables["ansible_python_interpreter"] = node["python"]
         hosts[node["name"]] = {**variables, **(node.get("hostvars") or {})}
@@ -517,7 +575,7 @@ def act(verb: str, spec: Spec, name: str | None) -> int:
     if verb == "status":
         for node in spec["nodes"]:
             state = "absent" if node.get("absent") else "ready" if is_ready(spec, node) else "down"
-            print(node["name"], node["ip"], state)
+            print(node["name"], address(spec, node), state)
         return 0
     node = find_node(spec, name)
     if verb == "processes":
@@ -530,7 +588,25 @@ def act(verb: str, spec: Spec, name: str | None) -> int:
     return enter(spec, node, scripts.get(verb) or sys.stdin.read())
 
 
-VERBS = ("check", "up", "down", "status", "processes", "exec", "cut", "heal", "ssh-stop", "ssh-start", "be-node")
+def leave_out(text: str) -> int:
+    """Say that there is no bed; return the exit code of a skip, or that of an error where nothing may be left out."""
+    return EXIT_UNSUPPORTED if run(LEFT_OUT, text, check=False).returncode == 0 else 1
+
+
+VERBS = (
+    "check",
+    "network",
+    "up",
+    "down",
+    "status",
+    "processes",
+    "exec",
+    "cut",
+    "heal",
+    "ssh-stop",
+    "ssh-start",
+    "be-node",
+)
 
 
 def main() -> int:
@@ -549,13 +625,15 @@ def main() -> int:
     spec = None if given.spec is None else load(given.spec, given.dir)
     reason = why_unsupported(spec)
     if reason:
-        print(f"no test bed here: {reason}", file=sys.stderr)
-        return EXIT_UNSUPPORTED
+        return leave_out(f"nodes over SSH ({given.spec.stem if given.spec else 'any'}): {reason}")
     if given.verb == "check":
         return 0
-    if spec is None:
-        parser.error("--spec is missing")
     try:
+        if given.verb == "network":
+            print(choose_network(used_networks(), os.environ.get("KNASTER_BED_NETWORK") or None))
+            return 0
+        if spec is None:
+            parser.error("--spec is missing")
         return act(given.verb, spec, given.node)
     except BedError as error:
         print(f"test bed: {error}", file=sys.stderr)

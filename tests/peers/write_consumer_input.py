@@ -22,11 +22,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.comman
     command_documents,
     folder,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
-    Where,
-    make_outputs,
-    read_slots,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import make_outputs, read_slots
 from slots import HOSTILE, KIND_NAMES, apart, fleet
 
 
@@ -38,9 +35,8 @@ def write(folder_of_all: Path, slots: list[dict]) -> None:
         engines=folder_of_all / "engines",
     )
     made = make_outputs(slots, where)
-    for path in made.changed:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, made.after[path])
+    for change in made.written:
+        change.write()
     expected = {
         f"{folder(command)}/{command['unit']}": {
             "argv": command["argv"],

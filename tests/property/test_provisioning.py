@@ -5,8 +5,7 @@
 
 """What must hold of provisioning, whatever goes wrong on the way.
 
-The runs are made against the simulator, which needs the schema of a real release; without it they are skipped.
-KNASTER_FAULTS=all tries every fault at every call instead of a sample.
+The runs are made against the simulator. KNASTER_FAULTS=all tries every fault at every call instead of a sample.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import PveError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +33,6 @@ import pve_sim
 from pve_fleet import Fleet, PreflightError, api_of, provision
 
 ALL = os.environ.get("KNASTER_FAULTS") == "all"
-needs_schema = pytest.mark.skipif(not pve_sim.SCHEMA.exists(), reason=f"there is no schema of PVE at {pve_sim.SCHEMA}")
 
 CHAT = {"name": "chat", "needs": {"engine": "vllm", "min_vram_gb": 20}, "count": 4, "vm": {"memory_mib": 8192}}
 GATEWAY = {"name": "gateway", "needs": {"engine": "llamacpp", "gpu": False, "gpu_nodes": True}, "count": 2}
@@ -122,7 +120,6 @@ def clean(peer):
     return lines, state
 
 
-@needs_schema
 def test_a_second_run_changes_nothing(peer, clean) -> None:
     sim, _url = peer
     fleet = make_fleet()
@@ -138,7 +135,6 @@ def test_a_second_run_changes_nothing(peer, clean) -> None:
     assert len(sim.calls) == before
 
 
-@needs_schema
 def test_check_mode_changes_nothing_and_tells_what_the_run_does(peer) -> None:
     sim, _url = peer
     fleet = make_fleet()
@@ -189,7 +185,6 @@ def trials(lines):
     return found
 
 
-@needs_schema
 def test_a_fault_at_any_call_and_a_clean_run_reach_the_same_state(peer, clean, capsys) -> None:
     sim, _url = peer
     lines, reference = clean
@@ -231,7 +226,6 @@ def test_a_fault_at_any_call_and_a_clean_run_reach_the_same_state(peer, clean, c
         )
 
 
-@needs_schema
 def test_a_run_that_ends_after_any_change_is_taken_up(peer, clean) -> None:
     """As if the controller died after each changing call in turn: the call is done, and nobody hears of it."""
     sim, _url = peer
@@ -267,7 +261,6 @@ def run_moves(peer, fleet, plan_document, **more):
     return provision(client(peer), fleet, plan_document=plan_document, allowed=allowed)
 
 
-@needs_schema
 def test_cards_change_places_between_running_machines(peer) -> None:
     sim, _url = peer
     fleet = Fleet(nodes=1, roles=[{**CHAT, "count": 2}])
@@ -296,7 +289,6 @@ def test_cards_change_places_between_running_machines(peer) -> None:
     assert run_moves(peer, fleet, swapped, stop=True).changed == []
 
 
-@needs_schema
 def test_a_machine_that_is_in_no_plan_goes_only_when_asked(peer) -> None:
     sim, _url = peer
     fleet = make_fleet()
@@ -318,7 +310,6 @@ def test_a_machine_that_is_in_no_plan_goes_only_when_asked(peer) -> None:
     assert provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True)).changed == []
 
 
-@needs_schema
 def test_absent_removes_what_is_ours_and_nothing_else(peer) -> None:
     sim, _url = peer
     fleet = make_fleet()
@@ -333,7 +324,6 @@ def test_absent_removes_what_is_ours_and_nothing_else(peer) -> None:
     assert sim.state["storages"]["local-lvm"]["volumes"] == {}
 
 
-@needs_schema
 def test_a_card_that_another_role_gets_comes_from_a_pruned_machine(peer) -> None:
     sim, _url = peer
     fleet = Fleet(nodes=1, cards=1, roles=[{**CHAT, "count": 1}])
@@ -349,7 +339,6 @@ def test_a_card_that_another_role_gets_comes_from_a_pruned_machine(peer) -> None
     assert [one["config"]["name"] for one in sim.state["guests"].values()] == ["code-0"]
 
 
-@needs_schema
 def test_a_machine_on_another_node_is_made_anew_only_when_asked(peer) -> None:
     sim, _url = peer
     fleet = Fleet(nodes=2, cards=1, roles=[{**CHAT, "count": 1, "needs": {**CHAT["needs"], "node": "pve-0"}}])
@@ -364,7 +353,6 @@ def test_a_machine_on_another_node_is_made_anew_only_when_asked(peer) -> None:
     assert {vmid: one["node"] for vmid, one in sim.state["guests"].items()} == {str(vmid): "pve-1"}
 
 
-@needs_schema
 def test_each_difference_is_named_with_its_remedy(peer) -> None:
     sim, _url = peer
     fleet = make_fleet()
@@ -397,7 +385,7 @@ def test_each_difference_is_named_with_its_remedy(peer) -> None:
     }
     assert all(one.remedy for one in found.values())
     assert found["gpu_held", "chat-1"].text.startswith(
-        "desktop (machine 5001), which is not ours, is configured with the GPU"
+        "desktop (VM 5001), which is not managed by knaster.inventory, is configured with the GPU"
     )
     changed = sorted(step.text.split()[0] for step, result in told.results if result["changed"])
     assert changed == ["chat-0", "gateway-1", "mapping"]
@@ -432,7 +420,6 @@ TEMPLATE = {
 }
 
 
-@needs_schema
 def test_machines_from_a_template(peer) -> None:
     sim, _url = peer
     defaults = {"template": 9000, "disk_gb": 32, "cloud_init": {"ciuser": "ops", "sshkeys": "ssh-ed25519 AAAA me"}}
@@ -462,7 +449,6 @@ def test_machines_from_a_template(peer) -> None:
     assert len(sim.calls) == before
 
 
-@needs_schema
 def test_a_node_that_is_away_costs_only_its_own_machines(peer) -> None:
     sim, _url = peer
     fleet = make_fleet()

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import compare, create_values, definition
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.compare import (
+    compare,
+    create_values,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import definition
 from ansible_collections.knaster.inventory.tests.peers import pve_cluster as peer
 from ansible_collections.knaster.inventory.tests.peers.pve_sim import Call, PveSim
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-pytestmark = peer.needs_schema
 
 EXAMPLES = int(os.environ.get("KNASTER_EXAMPLES") or "300") // 10
 FLAG = st.sampled_from(["0", "1", "on", "off", "yes", "no"])
@@ -126,7 +128,7 @@ class Direct:
     """The cluster without HTTP, as root, who may set everything."""
 
     def __init__(self):
-        self.sim = PveSim(peer.seed(), peer.SCHEMA)
+        self.sim = PveSim(peer.seed())
 
     def send(self, method, path, values=None):
         answer = self.sim.dispatch(method, "/nodes/pve-0/qemu" + path, dict(values or {}), Call("root@pam"))

@@ -22,9 +22,9 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors 
 from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import (
     holds,
     judge_weights,
-    parse_listing,
     weights_to_plain,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.listing import parse_listing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -5,32 +5,24 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The one script that a node runs to say what it is, and the reader of what it prints.
+"""The one script that a node runs to say what it is.
 
-The script only prints; what the text means is decided elsewhere. It needs a POSIX shell and nothing else, leaves no
-file behind, and no command in it can hold it longer than its limit. Its answer is a sequence of frames: a line that
-starts with ``@`` and the token of this run opens or closes one, every line of a command's output starts with ``o `` and
-of its error output with ``e ``. So no text that a command prints can be taken for a frame.
+The script only prints frames, which ``answers`` reads. It needs a POSIX shell and nothing else, leaves no file behind,
+and no command in it can hold it longer than its limit.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.pve_guests import LIST_FUNCTION as LIST_GUESTS
-from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import LIST_FUNCTION
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.listing import LIST_FUNCTION
 
 DEFAULT_TIMEOUT = 20
 DEFAULT_TOKEN = "knaster"  # noqa: S105
 
-# The token tells one run's frames from whatever a login shell prints around them.
-_BEGIN = re.compile(r"^@([A-Za-z0-9]{1,64}) begin knaster-gather (\d+)\s*$")
-_NAME = re.compile(r"^[a-z][a-z0-9_]{0,40}$")
-_STATUS = frozenset(("ok", "absent", "failed", "timeout", "stuck"))
-_VERSION = 1
 # The script has fewer commands than this, and each of them ends at its limit.
 _MOST_COMMANDS = 20
 
@@ -226,19 +218,19 @@ pci() {
     0x03* | 0x12*) ;;
     *) continue ;;
     esac
-    device o
+    device
     for p in "$d"/iommu_group/devices/*; do
       [ "${p##*/}" != "${d##*/}" ] || continue
       [ -e "$p" ] || continue
-      (d=$p && device "o peer_of=${d##*/}")
+      (d=$p && device)
     done
   done
   close ok 0
 }
 
-# device PREFIX: one line for the device in $d.
+# device: one line for the device in $d.
 device() {
-  line="$1 address=${d##*/}"
+  line="o address=${d##*/}"
   for key in class vendor device subsystem_vendor subsystem_device numa_node mem_info_vram_total mem_info_gtt_total \
     current_compute_partition; do
     value=
@@ -292,33 +284,6 @@ gather
 )
 
 
-class GatherError(Exception):
-    """An answer that cannot be used.
-
-    :ivar reason: why, as a phrase
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the node's answer cannot be used: {self.reason}"
-
-
-class Output(t.NamedTuple):
-    """What one command or file gave.
-
-    ``status`` is ok, absent, failed, timeout (killed at its limit) or stuck (killed, and still there).
-    """
-
-    status: str
-    rc: int | None = None
-    stdout: str = ""
-    stderr: str = ""
-    command: str | None = None
-
-
 def build_script(
     *, token: str = DEFAULT_TOKEN, timeout: int = DEFAULT_TIMEOUT, weight_dirs: t.Sequence[str] = ()
 ) -> str:
@@ -327,11 +292,11 @@ def build_script(
     :param token: letters and digits that mark this run's frames
     :param timeout: seconds that any one command may take
     :param weight_dirs: absolute directories in which models are looked for
-    :raises ValueError: when one of them is no absolute path of one line
+    :raises ValueError: when one of them is not an absolute path on one line
     """
     for directory in weight_dirs:
         if not directory.startswith("/") or "\n" in directory:
-            raise ValueError(f"{directory!r} is no absolute path of one line")
+            raise ValueError(f"{directory!r} is not an absolute path on one line")
     settings = {"TOKEN": token, "TIMEOUT": str(int(timeout)), "WEIGHT_DIRS": "\n".join(weight_dirs)}
     return "".join(f"KNASTER_{key}={shlex.quote(value)}\n" for key, value in settings.items()) + SCRIPT
 
@@ -352,51 +317,3 @@ def run_script(timeout: int = DEFAULT_TIMEOUT, weight_dirs: t.Sequence[str] = ()
         except subprocess.TimeoutExpired:
             shell.kill()
             raise
-
-
-def read_answer(answer: str, *, token: str | None = None) -> dict[str, Output]:
-    """Return the outputs by name from what the script printed.
-
-    Lines before the first frame (a login banner) and carriage returns that a terminal added are accepted.
-
-    :param token: the token of the run; None takes the answer's own (a saved answer)
-    :raises GatherError: when the opening or the closing frame is missing, or frames do not fit together
-    """
-    lines = iter(answer.split("\n"))
-    mark, strip_cr = _find_begin(lines, token)
-    outputs: dict[str, Output] = {}
-    name: str | None = None
-    command: str | None = None
-    out: list[str] = []
-    err: list[str] = []
-    for line in lines:
-        if strip_cr and line.endswith("\r"):
-            line = line[:-1]  # noqa: PLW2901
-        if line.startswith("o "):
-            out.append(line[2:])
-        elif line.startswith("e "):
-            err.append(line[2:])
-        elif line.startswith(mark):
-            text = line[len(mark) :].rstrip(" ")
-            words = text.split()
-            if words == ["finish"] and name is None:
-                return outputs
-            if len(words) > 1 and words[0] == "open" and name is None and _NAME.match(words[1]):
-                name, out, err = words[1], [], []
-                command = text.partition(f" {name} ")[2] or None
-            elif len(words) == 4 and words[:2] == ["close", name] and words[2] in _STATUS and words[3].isdigit():
-                outputs[words[1]] = Output(words[2], int(words[3]), "\n".join(out), "\n".join(err), command)
-                name = None
-            else:
-                raise GatherError(f"frame {line[:80]!r} does not belong here")
-    raise GatherError(f"it was cut short{f' inside {name}' if name else ''}")
-
-
-def _find_begin(lines: t.Iterator[str], token: str | None) -> tuple[str, bool]:
-    for line in lines:
-        match = _BEGIN.match(line)
-        if match and token in (None, match.group(1)):
-            if int(match.group(2)) != _VERSION:
-                raise GatherError(f"it has version {match.group(2)}, this collection reads version {_VERSION}")
-            return f"@{match.group(1)} ", line.endswith("\r")
-    raise GatherError("it has no opening frame")

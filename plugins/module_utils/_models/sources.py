@@ -38,14 +38,16 @@ from ansible_collections.knaster.inventory.plugins.module_utils._http import (
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import (
     COMPLETE,
-    LIST_FUNCTION,
     UNKNOWN,
     Weights,
     gguf_quant,
     is_path,
     judge_weights,
-    parse_listing,
     size_gb,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.listing import (
+    LIST_FUNCTION,
+    parse_listing,
 )
 
 _MAX_LISTING = 16 * 1024 * 1024

@@ -7,7 +7,8 @@
 
 """The header of a GGUF file: the facts about the model, and where its tensors begin.
 
-Of long lists, such as a vocabulary, only the length is kept.
+Of long lists, such as a vocabulary, only the length is kept. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+(versions 2 and 3).
 """
 
 from __future__ import annotations
@@ -96,7 +97,11 @@ class _Reader:
 
 
 def parse(data: bytes) -> Header:
-    """Read the header from the beginning of a file; ``MoreNeededError`` where it does not end in these bytes."""
+    """Return the header at the beginning of a file.
+
+    :raises MoreNeededError: where it does not end in these bytes
+    :raises ParseError: ``not_gguf``
+    """
     reader = _Reader(data)
     if data[:4] != _MAGIC[: len(data)]:
         raise ParseError("gguf", "not_gguf", detail="it does not begin as a GGUF file does")

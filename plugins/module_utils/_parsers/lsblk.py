@@ -5,7 +5,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The output of ``lsblk``: JSON of every version that has it, and the plain table of those that have not."""
+"""The output of ``lsblk -J -b -d -o NAME,SIZE,ROTA``, as lsblk(8) of util-linux 2.27 to 2.41 prints it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError, command_error
 
 _SOURCE = "lsblk"
 
@@ -26,37 +26,30 @@ _NOT_A_DISK = re.compile(
 )
 _BARE_SIZE = re.compile(r"(\"[A-Za-z-]+\"\s*:\s*)([0-9.,]+[BKMGTPE]i?B?)(?=\s*[,}])")
 _EXACT = re.compile(r"([0-9]{1,20})B?", re.ASCII)
-_TREE = re.compile(r"^[\s|`├└─│-]+")
+_COMPLAINTS = (("command_failed", re.compile(r"^lsblk\S*: |^usage", re.IGNORECASE)),)
 _DIGITS = re.compile(r"([0-9]+)", re.ASCII)
 
 
 @dataclass(frozen=True)
 class BlockDevice:
-    """One row of the output; ``None`` where it does not say.
-
-    ``size_bytes`` is known where the size is printed to the byte; ``size_text`` is what was printed.
-    """
+    """One row of the output; None where it does not say. A size is known only where it is printed to the byte."""
 
     name: str
     size_bytes: t.Optional[int] = None
     rotational: t.Optional[bool] = None
     type: t.Optional[str] = None
-    size_text: t.Optional[str] = None
 
 
-def parse(
-    stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0, command: t.Optional[str] = None
-) -> t.List[BlockDevice]:
-    """Read all rows of JSON output in its order; what lies below a device (partitions, volumes) is left out.
+def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[BlockDevice]:
+    """Return all rows in the order of the output; what lies below a device (partitions, volumes) is left out.
 
-    Anything else is ``ParseError``: ``command_not_found``, ``command_failed`` (nothing on standard output, also an
-    unknown column or option) or ``not_json``. ``command`` is not needed: JSON names its columns.
+    :raises ParseError: ``command_not_found``, ``command_failed`` (nothing on standard output, also an unknown column
+        or option) or ``not_json``
     """
-    del command
     text = stdout.replace("\ufeff", "")
     start = text.find("{")
     if start < 0:
-        raise _no_json(text, stderr, rc)
+        raise command_error(_SOURCE, text, stderr, rc, code="not_json", sentences=_COMPLAINTS)
     document = _load(text[start:])
     rows = document.get("blockdevices") if isinstance(document, dict) else None
     if not isinstance(rows, list):
@@ -65,33 +58,8 @@ def parse(
     return [device for device in devices if device is not None]
 
 
-def parse_table(
-    stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0, command: t.Optional[str] = None
-) -> t.List[BlockDevice]:
-    """Read the table that ``lsblk -b -d -o NAME,SIZE,ROTA`` prints where ``-J`` is not known yet.
-
-    Columns are those of the header, and must hold no blanks. Without a header this is ``ParseError`` (``not_a_table``).
-    """
-    del command
-    lines = [line for line in stdout.replace("\ufeff", "").replace("\r", "").split("\n") if line.strip()]
-    header = lines[0].split() if lines else []
-    if "NAME" not in header and "KNAME" not in header:
-        error = _no_json(stdout, stderr, rc)
-        raise error if error.code != "not_json" else ParseError(_SOURCE, "not_a_table", detail=error.detail)
-    devices = []
-    for line in lines[1:]:
-        fields = line.split()
-        # A row that is drawn below another is a part of it; one with a gap cannot be told apart by blanks.
-        if _TREE.match(line) or len(fields) != len(header):
-            continue
-        device = _device({key.lower(): value for key, value in zip(header, fields)})
-        if device:
-            devices.append(device)
-    return devices
-
-
 def disks(rows: t.Iterable[BlockDevice]) -> t.List[BlockDevice]:
-    """Give the rows that are real disks, sorted by name with numbers as numbers."""
+    """Return the rows that are real disks, sorted by name with numbers as numbers."""
     known = list(rows)
     names = {row.name for row in known}
     found = [row for row in known if _is_disk(row) and not _is_partition(row.name, names)]
@@ -99,7 +67,7 @@ def disks(rows: t.Iterable[BlockDevice]) -> t.List[BlockDevice]:
 
 
 def natural_key(name: str) -> t.Tuple[t.Tuple[int, int, str], ...]:
-    """Give a sort key that puts ``nvme2n1`` before ``nvme10n1``."""
+    """Return a sort key that puts ``nvme2n1`` before ``nvme10n1``."""
     parts = _DIGITS.split(name)
     return tuple((1, int(part), part) if place % 2 else (0, 0, part) for place, part in enumerate(parts))
 
@@ -111,7 +79,7 @@ def _is_disk(row: BlockDevice) -> bool:
 
 
 def _is_partition(name: str, names: t.AbstractSet[str]) -> bool:
-    """Tell a partition by its name, for output that has no type: the disk and its number, with a "p" after a digit."""
+    """Return whether a name is that of a partition, for output without types: the disk, "p" after a digit, a number."""
     match = re.fullmatch(r"(.*?)(p?)([0-9]+)", name, re.ASCII | re.DOTALL)
     if not match:
         return False
@@ -134,19 +102,17 @@ def _device(row: t.Mapping[str, t.Any]) -> t.Optional[BlockDevice]:
     name = row.get("name") or row.get("kname")
     if not isinstance(name, str) or not name.strip():
         return None
-    size = row.get("size")
     kind = row.get("type")
     return BlockDevice(
         name=name.strip(),
-        size_bytes=_size(size),
+        size_bytes=_size(row.get("size")),
         rotational=_flag(row.get("rota")),
         type=kind if isinstance(kind, str) and kind else None,
-        size_text=None if size is None or isinstance(size, bool) else str(size),
     )
 
 
 def _size(value: t.Any) -> t.Optional[int]:
-    """Read a size in bytes; "223.6G" has lost the bytes, and is unknown."""
+    """Return a size in bytes; "223.6G" has lost the bytes, and is unknown."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -156,17 +122,6 @@ def _size(value: t.Any) -> t.Optional[int]:
 
 
 def _flag(value: t.Any) -> t.Optional[bool]:
-    """Read a flag: a boolean, or in old versions the text "0" or "1"."""
+    """Return a flag: a boolean, or in old versions the text "0" or "1"."""
     text = str(value).strip().lower()
     return {"1": True, "true": True, "0": False, "false": False}.get(text)
-
-
-def _no_json(stdout: str, stderr: str, rc: t.Optional[int]) -> ParseError:
-    lines = [line.strip() for line in (stderr + "\n" + stdout).split("\n") if line.strip()]
-    detail = lines[0][:200] if lines else ""
-    if rc == 127 or re.search(r"lsblk\S*: (?:command )?not found|not found: \S*lsblk", detail, re.IGNORECASE):
-        return ParseError(_SOURCE, "command_not_found", detail=detail)
-    complaint = re.search(r"^lsblk\S*: |^usage", detail, re.IGNORECASE)
-    if not stdout.strip() or complaint or (rc or 0) > 32:
-        return ParseError(_SOURCE, "command_failed", detail=detail)
-    return ParseError(_SOURCE, "not_json", detail=detail)

@@ -7,16 +7,17 @@
 
 # ruff: noqa: RUF001
 
-"""The output of ``lscpu``, as text or with ``-J``."""
+"""The output of ``lscpu``, as text or with ``-J``, as lscpu(1) of util-linux 2.23 to 2.41 prints it in any language."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import typing as t
-from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.cpuinfo import Cpu
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError, command_error
 
 _INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?", re.ASCII)
@@ -76,55 +77,28 @@ _LABELS: t.Dict[str, t.Tuple[str, ...]] = {
         "nazwa modelu", "nom de modèle", "nombre del modelo", "nome do modelo", "název modelu", "tên mô hình",
         "имя модели", "назва моделі", "モデル名", "型号名称",
     ),
-    "architecture": ("architecture", "architektur", "arquitectura", "architettura", "arquitetura"),
 }  # fmt: skip
 _KEY_OF_LABEL = {label: key for key, labels in _LABELS.items() for label in labels}
 
 
-@dataclass(frozen=True)
-class LsCpu:
-    """The processors of a machine; ``None`` where the text does not say.
+def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> Cpu:
+    """Return the processors, with their name where all of them are of one kind.
 
-    ``threads`` are the logical CPUs that are online and ``cpus_present`` those that could be. ``models`` has the name
-    of every kind of core, and ``model`` the name where there is one kind only.
-    """
-
-    model: t.Optional[str]
-    sockets: t.Optional[int]
-    cores: t.Optional[int]
-    threads: int
-    cpus_present: t.Optional[int] = None
-    models: t.Tuple[str, ...] = ()
-    architecture: t.Optional[str] = None
-
-
-def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> LsCpu:
-    """Read the processors; output without a number of CPUs is ``ParseError``.
-
-    Its ``code`` is ``command_not_found``, ``command_failed`` or ``no_cpus``.
+    :raises ParseError: ``command_not_found``, ``command_failed``, ``not_json`` or ``no_cpus`` where there is no number
     """
     text = stdout.replace("\ufeff", "").replace("\r", "")
     values = _collect(_json_fields(text) if text.lstrip().startswith("{") else _text_fields(text))
-    present = _integer(values.get("cpus"))
     online = _count_list(values.get("online")) or _count_mask(values.get("online_mask"))
-    threads = online or present
+    threads = online or _integer(values.get("cpus"))
     if not threads:
-        raise _no_cpus(text, stderr, rc)
-    sockets, cores = _topology(values)
-    if sockets is None and cores is None and threads == 1:
-        sockets, cores = 1, 1
+        raise command_error("lscpu", text, stderr, rc, code="no_cpus", empty="no_cpus")
+    cores = _count_cores(values)
+    if cores is None and threads == 1:
+        cores = 1
     if cores is not None and not _is_credible(cores, threads, values):
         cores = None
-    models = tuple(dict.fromkeys(name for name in values.get("model", ()) if name not in ("-", "", "unknown")))
-    return LsCpu(
-        model=models[0] if len(models) == 1 else None,
-        sockets=sockets,
-        cores=cores,
-        threads=threads,
-        cpus_present=present,
-        models=models,
-        architecture=next(iter(values.get("architecture", ())), None),
-    )
+    models = {name for name in values.get("model", ()) if name not in ("-", "", "unknown")}
+    return Cpu(models.pop() if len(models) == 1 else None, cores, threads)
 
 
 _Values = t.Dict[str, t.List[str]]
@@ -164,52 +138,36 @@ def _json_fields(text: str) -> t.List[t.Tuple[str, str]]:
     return fields
 
 
-def _topology(values: _Values) -> t.Tuple[t.Optional[int], t.Optional[int]]:
-    """Give the number of sockets and of cores.
+def _count_cores(values: _Values) -> t.Optional[int]:
+    """Return the number of cores; None where the levels do not say.
 
     Every kind of core has its own "cores per socket", and all kinds sit in the same sockets.
     """
-    per_socket = [_integer([text]) for text in values.get("cores_per_socket", ())]
-    per_cluster = [_integer([text]) for text in values.get("cores_per_cluster", ())]
-    counts = [_integer([text]) for text in values.get("sockets", ())]
-    sockets = max((count for count in counts if count), default=None)
-    if sockets is None:
-        sockets = _sockets_of_drawers(values)
+    counts = _integers(values, "sockets")
+    sockets = max((count for count in counts if count), default=None) or _sockets_of_drawers(values)
+    per_socket = _integers(values, "cores_per_socket")
     if per_socket and None not in per_socket:
-        total = 0
-        for place, cores in enumerate(per_socket):
-            count = counts[place] if place < len(counts) else sockets
-            if count is None:
-                count = sockets
-            if count is None:
-                return sockets, None
-            total += t.cast("int", cores) * count
-        return sockets, total or None
-    clusters = [_integer([text]) for text in values.get("clusters", ())]
-    if per_cluster and len(per_cluster) == len(clusters) and None not in per_cluster + clusters:
-        total = sum(t.cast("int", cores) * t.cast("int", count) for cores, count in zip(per_cluster, clusters))
-        return sockets, total or None
-    return sockets, None
+        padded = [*counts, *([None] * len(per_socket))]
+        return _sum_of_products(per_socket, [count or sockets for count in padded[: len(per_socket)]])
+    per_cluster, clusters = _integers(values, "cores_per_cluster"), _integers(values, "clusters")
+    return _sum_of_products(per_cluster, clusters) if len(per_cluster) == len(clusters) else None
+
+
+def _sum_of_products(cores: t.Sequence[t.Optional[int]], counts: t.Sequence[t.Optional[int]]) -> t.Optional[int]:
+    if None in (*cores, *counts):
+        return None
+    return sum(t.cast("int", one) * t.cast("int", count) for one, count in zip(cores, counts)) or None
 
 
 def _sockets_of_drawers(values: _Values) -> t.Optional[int]:
     """Multiply the levels that stand in for the line of sockets on a mainframe."""
-    product = _integer(values.get("sockets_per_book"))
-    if product is None:
-        return None
-    if "books_per_drawer" in values:
-        levels = [_integer(values.get("books_per_drawer")), _integer(values.get("drawers"))]
-    else:
-        levels = [_integer(values.get("books"))]
-    for level in levels:
-        if level is None:
-            return None
-        product *= level
-    return product or None
+    above = ("books_per_drawer", "drawers") if "books_per_drawer" in values else ("books",)
+    levels = [_integer(values.get(name)) for name in ("sockets_per_book", *above)]
+    return None if None in levels else math.prod(t.cast("t.List[int]", levels)) or None
 
 
 def _is_credible(cores: int, threads: int, values: _Values) -> bool:
-    """Tell whether the product of the levels can be the number of cores that are online.
+    """Return whether the product of the levels can be the number of cores that are online.
 
     With some CPUs offline the levels describe a machine that is not quite there: cores then exceed the threads, or
     one thread on each core makes less than there are.
@@ -217,25 +175,21 @@ def _is_credible(cores: int, threads: int, values: _Values) -> bool:
     if cores > threads:
         return False
     is_partial = bool(values.get("offline"))
-    widest = max((_integer([text]) or 0 for text in values.get("threads_per_core", ())), default=0)
+    widest = max((count or 0 for count in _integers(values, "threads_per_core")), default=0)
     return not (is_partial and widest and cores * widest < threads)
 
 
-def _no_cpus(text: str, stderr: str, rc: t.Optional[int]) -> ParseError:
-    lines = [line.strip() for line in (text + "\n" + stderr).split("\n") if line.strip()]
-    detail = lines[0][:200] if lines else ""
-    if rc == 127 or re.search(r"lscpu\S*: (command )?not found|no such file", detail, re.IGNORECASE):
-        return ParseError("lscpu", "command_not_found", detail=detail)
-    return ParseError("lscpu", "command_failed" if rc else "no_cpus", detail=detail)
-
-
 def _integer(values: t.Optional[t.Sequence[str]]) -> t.Optional[int]:
-    """Read the first value where it is a number at all ("-" stands for one that the tool does not know)."""
+    """Return the first value where it is a number at all ("-" stands for one that the tool does not know)."""
     return int(values[0]) if values and _INTEGER.fullmatch(values[0]) else None
 
 
+def _integers(values: _Values, name: str) -> t.List[t.Optional[int]]:
+    return [_integer([text]) for text in values.get(name, ())]
+
+
 def _count_list(values: t.Optional[t.Sequence[str]]) -> int:
-    """Count a list such as ``0-3,8,10-14:2``; 0 where it is none."""
+    """Return how many a list such as ``0-3,8,10-14:2`` names; 0 for other text."""
     total = 0
     for item in values[0].split(",") if values else ():
         match = _RANGE.fullmatch(item.strip())
@@ -251,7 +205,7 @@ def _count_list(values: t.Optional[t.Sequence[str]]) -> int:
 
 
 def _count_mask(values: t.Optional[t.Sequence[str]]) -> int:
-    """Count the bits of a mask such as ``0xff`` or ``ff,ffffffff``; 0 where it is none."""
+    """Return how many bits a mask such as ``0xff`` or ``ff,ffffffff`` has set; 0 for other text."""
     text = values[0].replace(",", "") if values else ""
     text = text[2:] if text.startswith("0x") else text
     return bin(int(text, 16)).count("1") if re.fullmatch(r"[0-9a-f]{1,5000}", text) else 0

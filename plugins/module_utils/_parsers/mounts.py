@@ -5,13 +5,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The text of ``/proc/mounts``, and which file systems other machines see too."""
+"""The text of ``/proc/mounts``, as fstab(5) describes it, and which file systems other nodes see too."""
 
 from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 
@@ -30,25 +29,18 @@ _BLANKS = re.compile(r"[ \t]+")
 _OCTAL = re.compile(r"\\([0-3][0-7]{2})")
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(t.NamedTuple):
     """One mounted file system: what is mounted (``server:/path`` for a filer), where, and its type."""
 
     source: str
     path: str
     fstype: str
-    options: t.Tuple[str, ...] = ()
-
-    @property
-    def is_shared(self) -> bool:
-        """Tell whether other machines see the same files."""
-        return is_shared(self.fstype)
 
 
 def parse(text: str) -> t.List[Mount]:
-    """Read all mounts in the order of the text, where a later one covers an earlier one on the same path.
+    """Return all mounts in the order of the text, where a later one covers an earlier one on the same path.
 
-    Text without any mount is ``ParseError`` (``no_mounts``): every running system has one.
+    :raises ParseError: ``no_mounts`` for a text without any: every running system has one
     """
     mounts = []
     # Only these separate fields and lines: a path may hold any other kind of blank as it is.
@@ -57,22 +49,21 @@ def parse(text: str) -> t.List[Mount]:
         # device, path, type, options and two numbers; blanks inside a field are written as octal escapes
         if len(fields) != 6 or not fields[1].startswith("/") or not (fields[4] + fields[5]).isdigit():
             continue
-        source, path, fstype = (_unescape(field) for field in fields[:3])
-        mounts.append(Mount(source, path, fstype, tuple(_unescape(fields[3]).split(","))))
+        mounts.append(Mount(*(_unescape(field) for field in fields[:3])))
     if not mounts:
         raise ParseError("/proc/mounts", "no_mounts", detail=text.strip()[:80])
     return mounts
 
 
 def is_shared(fstype: str) -> bool:
-    """Tell whether a file system of this type shows the same files on other machines."""
+    """Return whether a file system of this type shows the same files on other machines."""
     if fstype.startswith("fuse."):
         return fstype[5:] in _SHARED or fstype[5:] in _SHARED_FUSE
     return fstype in _SHARED
 
 
 def find(path: str, mounts: t.Sequence[Mount]) -> t.Optional[Mount]:
-    """Give the mount that an absolute, normalised path lies on (the deepest one, and the last of equals)."""
+    """Return the mount that an absolute, normalised path lies on (the deepest one, and the last of equals)."""
     best: t.Optional[Mount] = None
     for mount in mounts:
         inside = mount.path in {"/", path} or path.startswith(mount.path + "/")

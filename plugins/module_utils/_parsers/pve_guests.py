@@ -5,12 +5,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-r"""Which virtual machines and containers of a Proxmox VE host have which PCI devices, from the files of ``/etc/pve``.
+r"""Which VMs and containers of a Proxmox VE host have which PCI devices, from the files of ``/etc/pve``.
 
 The listing is text, one line an item, whose first word tells what it is::
 
     node NAME               what the cluster calls this host
-    vm ID [LINE]            a virtual machine, or one line of its configuration
+    vm ID [LINE]            a VM, or one line of its configuration
     ct ID [LINE]            the same of a container
     map LINE                a line of the PCI resource mappings of the cluster
     minor ADDRESS NUMBER    the NVIDIA GPU at this address is /dev/nvidiaNUMBER
@@ -19,18 +19,24 @@ The listing is text, one line an item, whose first word tells what it is::
     end                     the listing is whole; without this line it was cut off
 
 Only lines that tell who has a device are in it: devices, name, whether it is a template, and this collection's mark. A
-listing with a line that is not understood is not whole.
+listing with a line that is not understood is not whole. The files are those of Proxmox VE 7 to 9, described in qm.conf(5),
+pct.conf(5) and "Resource Mapping" of https://pve.proxmox.com/pve-docs/chapter-qm.html.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import (
+    Address,
+    parse_address,
+    parse_addresses,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import Mark, parse_mark
 
 VM, CONTAINER = "vm", "container"
 
@@ -73,11 +79,7 @@ list_guests() {
 """
 
 _SOURCE = "/etc/pve"
-_MARK = re.compile(r"^#[ \t]*knaster\.inventory/1 (?P<facts>\{.*\})\s*$")
 _KEY = re.compile(r"^(?P<key>[a-z][a-z0-9_.]*?)[ \t]*[:=][ \t]*(?P<value>.*?)[ \t]*$")
-_ADDRESS = re.compile(
-    r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<slot>[0-9a-f]{2}:[0-9a-f]{2})(?:\.(?P<function>[0-7]))?", re.IGNORECASE
-)
 _DRM = re.compile(r"^.*/(?P<address>[0-9a-f:.]{12,16})/drm/(?P<name>(?:card|renderD)[0-9]{1,4})$")
 _NVIDIA_DEVICE = re.compile(r"/dev/nvidia(?P<minor>[0-9]{1,3})(?![0-9])")
 _DRI_DEVICE = re.compile(r"/dev/dri/(?P<name>(?:card|renderD)[0-9]{1,4})(?![0-9])")
@@ -95,22 +97,21 @@ _LONGEST_NAME = 100
 class Guest:
     """One virtual machine or container, running or not, and the devices that its configuration gives it.
 
-    ``slots`` are addresses without a function, for a device that is given whole. ``name`` is the name that this
-    collection gave a machine of its own, else that of the configuration. ``choices`` are mappings with several
-    devices, of which the machine takes one that is free.
+    ``devices`` are addresses of functions, and of whole slots. ``name`` is the name that this collection gave a VM of
+    its own, else that of the configuration. ``choices`` are mappings with several devices, of which the VM takes one
+    that is free.
     """
 
     kind: str
     id: int
     name: t.Optional[str] = None
     ours: bool = False
-    addresses: t.FrozenSet[str] = frozenset()
-    slots: t.FrozenSet[str] = frozenset()
+    devices: t.FrozenSet[Address] = frozenset()
     choices: t.Tuple[str, ...] = ()
 
-    def has(self, address: str) -> bool:
-        """Tell whether the device at an address, as the kernel writes it, is this guest's."""
-        return address in self.addresses or address.rpartition(".")[0] in self.slots
+    def has(self, address: Address) -> bool:
+        """Return whether the device at an address is this guest's."""
+        return any(device.covers(address) for device in self.devices)
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,8 @@ class _Text:
     node: t.Optional[str] = None
     guests: t.Dict[t.Tuple[str, int], t.List[str]] = field(default_factory=dict)
     mappings: t.List[str] = field(default_factory=list)
-    minors: t.Dict[str, str] = field(default_factory=dict)
-    drm: t.Dict[str, str] = field(default_factory=dict)
+    minors: t.Dict[str, Address] = field(default_factory=dict)
+    drm: t.Dict[str, Address] = field(default_factory=dict)
     unreadable: int = 0
     ended: bool = False
     strange: bool = False
@@ -147,14 +148,11 @@ def parse(text: str, *, node: t.Optional[str] = None) -> Guests:
     if not (read.ended or read.guests or read.unreadable):
         raise ParseError(_SOURCE, "no_guests_listed", detail=text.strip()[:80])
     mapped = _mapped(read.mappings, read.node or node)
-    found = []
-    for (kind, number), lines in sorted(read.guests.items(), key=lambda item: (item[0][0] != VM, item[0][1])):
-        guest = _guest(kind, number, lines, read, mapped)
-        if guest is not None:
-            found.append(guest)
+    ordered = sorted(read.guests.items(), key=lambda item: (item[0][0] != VM, item[0][1]))
+    found = [_guest(kind, number, lines, read, mapped) for (kind, number), lines in ordered]
     return Guests(
         node=read.node,
-        guests=tuple(found),
+        guests=tuple(guest for guest in found if guest is not None),
         unreadable=read.unreadable,
         # What is not understood may be a machine that has a GPU.
         whole=read.ended and not read.unreadable and not read.strange,
@@ -176,13 +174,12 @@ def _sort(text: str) -> _Text:
         elif word == "node":
             read.node = rest.strip() or None
         elif word == "minor":
-            address, _blank, number = rest.partition(" ")
-            if _address(address):
-                read.minors[number.strip()] = str(_address(address))
+            text, _blank, number = rest.partition(" ")
+            _add(read.minors, number.strip(), text)
         elif word == "drm":
             match = _DRM.match(rest)
-            if match and _address(match.group("address")):
-                read.drm[match.group("name")] = str(_address(match.group("address")))
+            if match:
+                _add(read.drm, match.group("name"), match.group("address"))
         elif word == "unreadable":
             read.unreadable += 1
         elif line == "end":
@@ -192,24 +189,16 @@ def _sort(text: str) -> _Text:
     return read
 
 
-def _address(text: str) -> t.Optional[str]:
-    """Write an address as the kernel does; without a function it is the slot."""
-    match = _ADDRESS.fullmatch(text.strip())
-    if not match:
-        return None
-    slot = f"{int(match.group('domain') or '0', 16):04x}:{match.group('slot').lower()}"
-    return f"{slot}.{match.group('function')}" if match.group("function") else slot
+def _add(found: t.Dict[str, Address], name: str, text: str) -> None:
+    address = parse_address(text)
+    if address is not None:
+        found[name] = address
 
 
-def _addresses(text: str) -> t.List[str]:
-    """Return the addresses of a list with semicolons between them."""
-    return [address for address in map(_address, text.split(";")) if address]
-
-
-def _mapped(lines: t.Sequence[str], node: t.Optional[str]) -> t.Dict[str, t.List[t.List[str]]]:
+def _mapped(lines: t.Sequence[str], node: t.Optional[str]) -> t.Dict[str, t.List[t.List[Address]]]:
     """Return of each mapping the devices that it has on a host: of each device its addresses."""
-    mapped: t.Dict[str, t.List[t.List[str]]] = {}
-    devices: t.List[t.List[str]] = []
+    mapped: t.Dict[str, t.List[t.List[Address]]] = {}
+    devices: t.List[t.List[Address]] = []
     for line in lines:
         if line[:1].strip():
             devices = mapped.setdefault(line.partition(":")[0].strip(), [])
@@ -217,7 +206,7 @@ def _mapped(lines: t.Sequence[str], node: t.Optional[str]) -> t.Dict[str, t.List
         words = line.split(None, 1)
         if len(words) == 2 and words[0] == "map":
             values = _values(words[1])
-            addresses = _addresses(values.get("path", ""))
+            addresses = parse_addresses(values.get("path", ""))
             if addresses and values.get("node") == node:
                 devices.append(addresses)
     return mapped
@@ -233,17 +222,18 @@ def _values(text: str) -> t.Dict[str, str]:
 
 
 def _guest(
-    kind: str, number: int, lines: t.Sequence[str], read: _Text, mapped: t.Mapping[str, t.List[t.List[str]]]
+    kind: str, number: int, lines: t.Sequence[str], read: _Text, mapped: t.Mapping[str, t.List[t.List[Address]]]
 ) -> t.Optional[Guest]:
     """Return a guest, or None for a template: it never runs."""
     name: t.Optional[str] = None
-    marked: t.Optional[t.Mapping[str, t.Any]] = None
-    held: t.Set[str] = set()
+    mark: t.Optional[Mark] = None
+    held: t.Set[Address] = set()
     allowed: t.List[t.Tuple[str, str]] = []
     choices: t.List[str] = []
     for line in lines:
         if line.startswith("#"):
-            marked = _mark(line) or marked
+            # The file has a description percent-encoded.
+            mark = parse_mark(unquote(line).lstrip("# \t")) or mark
             continue
         match = _KEY.match(line)
         if not match:
@@ -255,7 +245,7 @@ def _guest(
             name = _plain(value)
         elif kind == VM and re.fullmatch("hostpci[0-9]{1,3}", key):
             values = _values(value)
-            held.update(_addresses(values.get("host", values.get("", ""))))
+            held.update(parse_addresses(values.get("host", values.get("", ""))))
             devices = mapped.get(values.get("mapping", ""), [])
             held.update(address for device in devices for address in device)
             if len(devices) > 1:
@@ -268,27 +258,16 @@ def _guest(
                 allowed.append((rule.group("major"), rule.group("minor")))
     # Recipes allow all GPUs in general and name the one that is meant beside it.
     held.update(_allowed(allowed, read, named=bool(held)))
-    if marked is not None:
-        name = _plain(marked["vm"]) or name
+    if mark is not None:
+        name = _plain(mark.vm) or name
     return Guest(
         kind=kind,
         id=number,
         name=name,
-        ours=marked is not None,
-        addresses=frozenset(address for address in held if "." in address),
-        slots=frozenset(address for address in held if "." not in address),
+        ours=mark is not None,
+        devices=frozenset(held),
         choices=tuple(sorted(set(choices))),
     )
-
-
-def _mark(line: str) -> t.Optional[t.Mapping[str, t.Any]]:
-    """Return what a line of a description says, if it is this collection's mark. The file has it percent-encoded."""
-    match = _MARK.match(unquote(line))
-    try:
-        facts = json.loads(match.group("facts")) if match else None
-    except (ValueError, RecursionError):
-        return None
-    return facts if isinstance(facts, dict) and isinstance(facts.get("vm"), str) else None
 
 
 def _plain(value: t.Any) -> t.Optional[str]:
@@ -298,8 +277,8 @@ def _plain(value: t.Any) -> t.Optional[str]:
     return value.strip()[:_LONGEST_NAME]
 
 
-def _of_device_file(text: str, read: _Text) -> t.Iterator[str]:
-    """Give the addresses of the GPUs whose device files a line names."""
+def _of_device_file(text: str, read: _Text) -> t.Iterator[Address]:
+    """Yield the addresses of the GPUs whose device files a line names."""
     for match in _NVIDIA_DEVICE.finditer(text):
         if match.group("minor") in read.minors:
             yield read.minors[match.group("minor")]
@@ -307,15 +286,13 @@ def _of_device_file(text: str, read: _Text) -> t.Iterator[str]:
         if match.group("name") in read.drm:
             yield read.drm[match.group("name")]
     for match in _DRI_PATH.finditer(text):
-        address = _address(match.group("address"))
-        if address:
-            yield address
+        yield from parse_addresses(match.group("address"))
     if _WHOLE_DIRECTORY.search(text):
         yield from read.drm.values()
 
 
-def _allowed(rules: t.Sequence[t.Tuple[str, str]], read: _Text, *, named: bool) -> t.Iterator[str]:
-    """Give the addresses of the GPUs whose numbers a container may open."""
+def _allowed(rules: t.Sequence[t.Tuple[str, str]], read: _Text, *, named: bool) -> t.Iterator[Address]:
+    """Yield the addresses of the GPUs whose numbers a container may open."""
     for major, minor in rules:
         if minor == "*" and named:
             continue

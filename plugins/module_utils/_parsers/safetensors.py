@@ -7,7 +7,8 @@
 
 """The header of a safetensors file: which tensors it holds and what they take.
 
-A file is eight bytes with the length of its header, the header as JSON, and the tensors one after the other.
+A file is eight bytes with the length of its header, the header as JSON, and the tensors one after the other. Format:
+https://huggingface.co/docs/safetensors (version 0.7).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Header:
 
 
 def header_length(first: bytes, file_size: int) -> int:
-    """Return how many bytes the header takes after the first eight, or raise where this is no such file."""
+    """Return how many bytes the header takes after the first eight, or raise where this is not such a file."""
     if len(first) < LENGTH_BYTES:
         raise ParseError("safetensors", "truncated", detail=f"a file of {file_size} bytes")
     length: int = struct.unpack("<Q", first[:LENGTH_BYTES])[0]
@@ -54,13 +55,16 @@ def header_length(first: bytes, file_size: int) -> int:
 
 
 def parse(header: bytes, file_size: int) -> Header:
-    """Read a header; every tensor has to lie inside the file and to be as large as its shape says."""
+    """Return a header.
+
+    :raises ParseError: where a tensor does not lie inside the file or is not as large as its shape says
+    """
     try:
         document = json.loads(header.decode("utf-8"))
     except (ValueError, RecursionError):
         raise ParseError("safetensors", "not_json") from None
     if not isinstance(document, dict):
-        raise ParseError("safetensors", "not_safetensors", detail="the header is no map")
+        raise ParseError("safetensors", "not_safetensors", detail="the header is not a map")
     room = file_size - LENGTH_BYTES - len(header)
     total = count = end_of_data = 0
     values: t.Dict[str, int] = {}

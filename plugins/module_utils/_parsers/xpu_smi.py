@@ -5,7 +5,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The GPUs that ``xpu-smi discovery`` tells, as JSON or as its table.
+"""The GPUs that ``xpu-smi discovery`` reports, as JSON or as its table.
+
+Format: https://github.com/intel/xpumanager/blob/master/doc/smi_user_guide.md (versions 1.0 to 1.3).
 
 Graphics of a processor are listed like GPUs, and on such a machine are the first. The list of all devices has no sizes;
 what it tells of one device has. Without its list of names the tool writes the PCI id into the name.
@@ -16,8 +18,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers import vendor_gpu
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers import vendor_tools
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gpu import Gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import INTEL, parse_device_address
 
 _SOURCE = "xpu-smi"
 
@@ -40,21 +43,21 @@ _KEYS = {
 Values = t.Dict[str, t.Any]
 
 
-def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[Card]:
+def parse(stdout: str, *, stderr: str = "", rc: t.Optional[int] = 0) -> t.List[Gpu]:
     """Return the devices of an output, graphics of processors among them.
 
-    :raises ParseError: with the codes of ``vendor_gpu.failure``, ``not_json`` for JSON that is cut short
+    :raises ParseError: with the codes of ``vendor_tools.failure``, ``not_json`` for JSON that is cut short
     """
     if re.search(r"^\|", stdout, re.MULTILINE):
         entries: t.Any = _read_table(stdout) or None
     else:
-        document = vendor_gpu.load_json(stdout, _SOURCE, stderr=stderr, rc=rc)
+        document = vendor_tools.load_json(stdout, _SOURCE, stderr=stderr, rc=rc)
         # Asked for one device the tool prints that device alone.
         entries = document.get("device_list", [document]) if isinstance(document, dict) else None
-    cards = [_card(entry) for entry in entries] if isinstance(entries, list) else []
-    found = vendor_gpu.once_each(card for card in cards if card)
+    gpus = [_gpu(entry) for entry in entries] if isinstance(entries, list) else []
+    found = vendor_tools.once_each(gpus)
     if not found:
-        raise vendor_gpu.failure(
+        raise vendor_tools.failure(
             _SOURCE, stdout, stderr=stderr, rc=rc, code="no_devices" if entries == [] else "unparsable_rows"
         )
     return found
@@ -74,27 +77,28 @@ def _read_table(text: str) -> t.List[Values]:
     return entries
 
 
-def _card(entry: t.Any) -> t.Optional[Card]:
+def _gpu(entry: t.Any) -> t.Optional[Gpu]:
     if not isinstance(entry, dict):
         return None
-    number = vendor_gpu.index(entry.get("device_id"))
-    name = vendor_gpu.product(entry.get("device_name"))
-    address = vendor_gpu.address(entry.get("pci_bdf_address"))
+    number = vendor_tools.index(entry.get("device_id"))
+    name = vendor_tools.product(entry.get("device_name"))
+    address = parse_device_address(entry.get("pci_bdf_address"))
     if number is None or not (name or address):
         return None
     in_name = _ID_IN_NAME.search(name or "")
-    return Card(
+    return Gpu(
+        INTEL,
         index=number,
         name=name,
-        memory_mib=vendor_gpu.mib_of_bytes(entry.get("memory_physical_size_byte")) or _memory_mib(entry),
-        driver=vendor_gpu.word(entry.get("driver_version")),
-        uuid=vendor_gpu.identity(entry.get("uuid")),
-        pci_address=address,
-        device_id=vendor_gpu.device_id(entry.get("pci_device_id"))
-        or vendor_gpu.device_id(in_name.group(1) if in_name else None),
+        memory_mib=vendor_tools.mib_of_bytes(entry.get("memory_physical_size_byte")) or _memory_mib(entry),
+        driver=vendor_tools.word(entry.get("driver_version")),
+        uuid=vendor_tools.identity(entry.get("uuid")),
+        address=address,
+        device_id=vendor_tools.device_id(entry.get("pci_device_id"))
+        or vendor_tools.device_id(in_name.group(1) if in_name else None),
     )
 
 
 def _memory_mib(entry: t.Mapping[str, t.Any]) -> t.Optional[int]:
-    match = _MEMORY.fullmatch(vendor_gpu.word(entry.get("memory_physical_size")) or "")
+    match = _MEMORY.fullmatch(vendor_tools.word(entry.get("memory_physical_size")) or "")
     return int(match.group(1)) * (1024 if match.group(2) == "GiB" else 1) or None if match else None

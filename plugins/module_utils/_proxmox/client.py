@@ -29,8 +29,10 @@ try:
 except ImportError:
     _IMPORT_ERROR = traceback.format_exc()
 
+_T = t.TypeVar("_T")
+
 # Answers of PVE's own proxy, or of one in front of it: nobody knows whether the call got through.
-GATEWAY_STATUS = frozenset((502, 503, 504, 595, 596, 597, 598, 599))
+_GATEWAY_STATUS = frozenset((502, 503, 504, 595, 596, 597, 598, 599))
 
 _READ_TRIES = 4
 _FIRST_PAUSE = 0.5
@@ -46,7 +48,7 @@ _CHANGED = re.compile(r"checksum mismatch|detected modified configuration", re.I
 
 
 class PveError(Exception):
-    """A call that failed: the HTTP status (None where there was none), the path, what PVE said, and of which parameter."""
+    """A call that failed: HTTP status (None where there was none), path, what PVE said, and about which parameter."""
 
     def __init__(
         self,
@@ -69,17 +71,18 @@ class PveError(Exception):
 
     @property
     def is_lock(self) -> bool:
-        """Whether somebody else holds the lock of the VM, so that nothing was done and trying again can help."""
+        """Return whether somebody else holds the lock of the VM, so that nothing was done and trying again can help."""
         return bool(_LOCKED.search(self.message))
 
     @property
     def is_missing(self) -> bool:
-        """Whether PVE says that there is no such thing. For a VM it does so with status 500."""
-        return self.status in (404, 500) and bool(_MISSING.search(self.message))
+        """Return whether PVE says that there is no such thing. For a VM it does so with status 500."""
+        answered = not isinstance(self, PveLostError) and self.status in (404, 500)
+        return answered and bool(_MISSING.search(self.message))
 
     @property
     def is_changed(self) -> bool:
-        """Whether somebody else changed the same thing since it was read, so that nothing was done."""
+        """Return whether somebody else changed the same thing since it was read, so that nothing was done."""
         return bool(_CHANGED.search(self.message))
 
 
@@ -111,12 +114,12 @@ class Settings:
 
     @property
     def identity(self) -> str:
-        """The user as tasks of PVE name it."""
+        """Return the user as tasks of PVE name it."""
         return f"{self.user}!{self.token_id}" if self.token_id else self.user
 
 
 def join(*parts: t.Union[str, int]) -> str:
-    """A path of the API from parts that may hold anything."""
+    """Return a path of the API from parts that may hold anything."""
     shown = []
     for part in parts:
         text = str(part)
@@ -127,11 +130,11 @@ def join(*parts: t.Union[str, int]) -> str:
 
 
 class Pve:
-    """One API host. ``calls`` holds (method, path) of every request that was sent.
+    """One API host.
 
-    :param read_only: Refuse every call that changes something; for check mode.
-    :param lock_limit: How many seconds to try again while somebody else holds a lock.
-    :param sleep: For tests.
+    :param read_only: whether to refuse every call that changes something, for check mode
+    :param lock_limit: for how many seconds to try again while somebody else holds a lock
+    :param sleep: for tests
     """
 
     def __init__(
@@ -150,31 +153,33 @@ class Pve:
         self.lock_limit = lock_limit
         self.sleep = sleep
         self.clock = clock
-        self.calls: t.List[t.Tuple[str, str]] = []
         self._secrets = {secret for secret in (settings.password, settings.token_secret) if secret}
         self._api: t.Any = None
 
     def hide(self, *secrets: t.Optional[str]) -> None:
-        """Values that are never part of an error."""
+        """Keep values out of all errors."""
         self._secrets.update(secret for secret in secrets if secret)
 
-    @property
-    def changing_calls(self) -> t.List[t.Tuple[str, str]]:
-        """The calls that were sent and that change something."""
-        return [call for call in self.calls if call[0] != "GET"]
-
     def get(self, path: str, **params: t.Any) -> t.Any:
-        """Read, and try again while the connection or a proxy fails, or a lock is held."""
+        """Return what PVE answers, and try again while the connection or a proxy fails, or a lock is held."""
+        return self._repeat(lambda: self._send("GET", path, params))
+
+    def rows(self, path: str, **params: t.Any) -> t.List[t.Dict[str, t.Any]]:
+        """Return the rows of a list; what is not a row is left out."""
+        answer = self.get(path, **params)
+        return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
+
+    def _repeat(self, read: t.Callable[[], _T]) -> _T:
         pause = _FIRST_PAUSE
-        for left in range(_READ_TRIES - 1, -1, -1):
+        for _try in range(_READ_TRIES - 1):
             try:
-                return self._send("GET", path, params)
+                return read()
             except PveError as exc:
-                if not left or not (isinstance(exc, PveLostError) or exc.is_lock):
+                if not (isinstance(exc, PveLostError) or exc.is_lock):
                     raise
             self.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-        raise PveError("not reached", method="GET", path=path)  # the loop ends in a return or a raise
+        return read()
 
     def post(self, path: str, **data: t.Any) -> t.Any:
         """Change something; PveLostError where it is not known whether it was done."""
@@ -189,7 +194,11 @@ class Pve:
         return self._change("DELETE", path, params)
 
     def wait(self, upid: str, limit: float) -> t.List[str]:
-        """Wait until a task has ended, and give its warnings back."""
+        """Wait until a task has ended, and return its warnings.
+
+        :raises PveTaskError: where it failed
+        :raises PveTaskTimeoutError: where it runs for longer than ``limit`` seconds
+        """
         parts = upid.split(":")
         if len(parts) < 8 or parts[0] != "UPID":
             raise PveError("PVE started a task but its answer holds no id of it")
@@ -200,7 +209,7 @@ class Pve:
         while True:
             state = self.get(where + "/status")
             if not isinstance(state, dict):
-                raise PveError(f"PVE's answer about {what} is no state of a task", path=where)
+                raise PveError(f"PVE's answer about {what} is not the state of a task", path=where)
             if state.get("status") == "stopped":
                 break
             if self.clock() >= end:
@@ -221,12 +230,11 @@ class Pve:
         raise PveTaskError(f"The {what} failed: {reason}", path=where)
 
     def _task_log(self, where: str) -> t.List[str]:
-        """The last lines of a task's log; the task's result is what counts, so a log that cannot be read is no error."""
+        """Return the last lines of a task's log; the task's result is what counts, so a log that cannot be read is no error."""
         try:
-            lines = self.get(where + "/log", limit=500)
+            texts = [str(line.get("t", "")) for line in self.rows(where + "/log", limit=500)]
         except PveError:
             return []
-        texts = [str(line.get("t", "")) for line in lines if isinstance(line, dict)] if isinstance(lines, list) else []
         return [self._clean(text) for text in texts if text.strip() and text != "no content"][-_LOG_LINES:]
 
     def _change(self, method: str, path: str, data: t.Dict[str, t.Any]) -> t.Any:
@@ -246,7 +254,7 @@ class Pve:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _send(self, method: str, path: str, values: t.Dict[str, t.Any]) -> t.Any:
-        """One request; a ticket that PVE does not take any more is renewed once, because PVE did nothing then."""
+        """Send one request; a ticket that PVE does not take any more is renewed once, because PVE did nothing then."""
         fresh = self._api is None
         try:
             return self._request(method, path, values)
@@ -259,10 +267,12 @@ class Pve:
     def _request(self, method: str, path: str, values: t.Dict[str, t.Any]) -> t.Any:
         if self._api is None:
             self._api = self._login()
-        self.calls.append((method, path))
+        return self._send_through(self._api, method, path, values)
+
+    def _send_through(self, session: t.Any, method: str, path: str, values: t.Dict[str, t.Any]) -> t.Any:
         # proxmoxer takes keys that are set to None out of what it is given, so it gets its own.
         values = {key: _plain(value) for key, value in values.items()}
-        resource = self._api(path.lstrip("/"))
+        resource = session(path.lstrip("/"))
         send = {"GET": resource.get, "POST": resource.post, "PUT": resource.put, "DELETE": resource.delete}[method]
         try:
             answer = send(**values)
@@ -280,7 +290,7 @@ class Pve:
         return answer
 
     def _login(self) -> t.Any:
-        """A session; a token needs no login, so nothing is sent for it."""
+        """Return a session; a token needs no login, so nothing is sent for it."""
         known = self.settings
         common = {
             "port": known.port,
@@ -291,26 +301,20 @@ class Pve:
             return ProxmoxAPI(
                 known.host, user=known.user, token_name=known.token_id, token_value=known.token_secret, **common
             )
-        path = "/access/ticket"
-        pause = _FIRST_PAUSE
-        for left in range(_READ_TRIES - 1, -1, -1):
-            self.calls.append(("GET", path))  # it changes nothing in PVE
-            try:
-                api = ProxmoxAPI(known.host, user=known.user, password=known.password, **common)
-                self.hide(*api.get_tokens())
-            except AuthenticationError as exc:
-                error = self._refused_login(exc)
-            except requests.RequestException as exc:
-                error = self._lost(exc, "POST", path)
-            except (KeyError, TypeError, ValueError, AttributeError):
-                error = self._garbage("POST", path)
-            else:
-                return api
-            if not left or not isinstance(error, PveLostError):
-                raise error
-            self.sleep(pause)
-            pause *= 2
-        raise PveError("not reached", path=path)  # the loop ends in a return or a raise
+        return self._repeat(lambda: self._login_with_password(common))
+
+    def _login_with_password(self, common: t.Dict[str, t.Any]) -> t.Any:
+        known, path = self.settings, "/access/ticket"
+        try:
+            api = ProxmoxAPI(known.host, user=known.user, password=known.password, **common)
+            self.hide(*api.get_tokens())
+        except AuthenticationError as exc:
+            raise self._refused_login(exc) from None
+        except requests.RequestException as exc:
+            raise self._lost(exc, "POST", path) from None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._garbage("POST", path) from None
+        return api
 
     def _refused(self, exc: t.Any, method: str, path: str) -> PveError:
         status = int(exc.status_code)
@@ -322,7 +326,7 @@ class Pve:
         if _LOCKED.search(message):
             message += ". Something else works on it: run again when that has ended"
         errors = exc.errors if isinstance(exc.errors, dict) else {}
-        kind = PveLostError if status in GATEWAY_STATUS else PveError
+        kind = PveLostError if status in _GATEWAY_STATUS else PveError
         if status == 595:
             message += ". The node that the call is for cannot be reached from the API host"
         return kind(
@@ -360,7 +364,9 @@ class Pve:
                 f"No answer from {where} within {self.settings.timeout:g} seconds", method=method, path=path
             )
         if isinstance(exc, (requests.exceptions.InvalidURL, requests.exceptions.MissingSchema)):
-            return PveError(f"{self.settings.host!r} is no name or address of a host", method=method, path=path)
+            return PveError(
+                f"{self.settings.host!r} is not a valid name or address of a host", method=method, path=path
+            )
         return PveLostError(
             f"The connection to {where} failed: {self._clean(_innermost(exc))}", method=method, path=path
         )
@@ -379,17 +385,17 @@ class Pve:
 
 
 def import_error() -> t.Optional[str]:
-    """Why proxmoxer and requests cannot be used, or None."""
+    """Return why proxmoxer and requests cannot be used, or None."""
     return _IMPORT_ERROR
 
 
 def _plain(value: t.Any) -> t.Any:
-    """A value as a form holds it: PVE knows booleans as 1 and 0 only."""
+    """Return a value as a form holds it: PVE knows booleans as 1 and 0 only."""
     return int(value) if isinstance(value, bool) else value
 
 
 def _innermost(exc: BaseException) -> str:
-    """The reason below the layers of requests and urllib3, whose own texts repeat addresses with parameters."""
+    """Return the reason below the layers of requests and urllib3, whose own texts repeat addresses with parameters."""
     seen: t.Set[int] = set()
     current: BaseException = exc
     while id(current) not in seen:

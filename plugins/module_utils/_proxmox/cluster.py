@@ -12,28 +12,28 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import parse_addresses
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import Pve, PveError, join
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.pci import (
-    Card,
-    Device,
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guests import (
+    Guest,
     GuestDevices,
-    entry_from_text,
-    full_address,
-    read_cards,
+    PassedDevice,
+    is_vm,
+    parse_tag_list,
     read_guest_devices,
     read_guests,
-    read_mappings,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import TAG
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.hardware import PciDevice, read_devices
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import parse_entry, read_mappings
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import TAG
 
 _MIB = 1024**2
 _GIB = 1024**3
 
 
 def read_nodes(api: Pve) -> t.List[t.Dict[str, t.Any]]:
-    """The nodes of the cluster and whether they are there."""
-    answer = api.get("/nodes")
-    nodes = [item for item in answer if isinstance(item, dict) and item.get("node")] if isinstance(answer, list) else []
+    """Return the nodes of the cluster, and why one cannot be asked."""
+    nodes = [row for row in api.rows("/nodes") if row.get("node")]
     return [
         {
             "node": str(item["node"]),
@@ -55,7 +55,7 @@ def _gib(value: t.Any) -> t.Optional[float]:
 
 
 def _chosen(nodes: t.List[t.Dict[str, t.Any]], names: t.Sequence[str]) -> t.List[t.Dict[str, t.Any]]:
-    """The nodes that were asked for; one that the cluster does not have is reported and not left out."""
+    """Return the nodes that were asked for; one that the cluster does not have is reported and not left out."""
     if not names:
         return nodes
     known = {node["node"]: node for node in nodes}
@@ -63,7 +63,7 @@ def _chosen(nodes: t.List[t.Dict[str, t.Any]], names: t.Sequence[str]) -> t.List
     return [known.get(name, {"node": name, **missing}) for name in dict.fromkeys(names)]
 
 
-def _guest_plain(guest: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
+def _guest_plain(guest: Guest) -> t.Dict[str, t.Any]:
     return {
         "vmid": int(guest["vmid"]),
         "kind": str(guest.get("type", "qemu")),
@@ -72,7 +72,7 @@ def _guest_plain(guest: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
         "status": guest.get("status"),
         "lock": guest.get("lock"),
         "template": str(guest.get("template", 0)) == "1",
-        "tags": sorted(tag for tag in re.split(r"[;, ]", str(guest.get("tags") or "")) if tag),
+        "tags": parse_tag_list(guest),
         "memory_mib": _whole(guest.get("maxmem"), _MIB),
         "mark": None,
         "hostpci": None,
@@ -80,8 +80,8 @@ def _guest_plain(guest: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
 
 
 def _devices_plain(found: GuestDevices) -> t.Dict[str, t.Any]:
-    own = None if found.own is None else list(found.own)
-    mark = None if found.mark_vm is None else {"vm": found.mark_vm, "fingerprint": found.fingerprint, "own": own}
+    own = list(found.mark.own) if found.mark and found.mark.own is not None else None
+    mark = {"vm": found.mark.vm, "fingerprint": found.mark.fingerprint, "own": own} if found.mark else None
     devices = [
         {
             "key": device.key,
@@ -100,10 +100,10 @@ def read_cluster(
     vmids: t.Sequence[int] = (),
     content: t.Sequence[str] = (),
 ) -> t.Dict[str, t.Any]:
-    """Nodes, storages, bridges, VMs, mappings, own privileges and version.
+    """Return nodes, storages, bridges, VMs, mappings, own privileges and version.
 
-    :param vmids: Numbers whose VMs are looked into although they do not carry the collection's tag.
-    :param content: Kinds of content that are listed for each storage that may hold them.
+    :param vmids: numbers whose VMs are looked into although they do not carry the collection's tag
+    :param content: kinds of content that are listed for each storage that may hold them
     """
     warnings: t.List[str] = []
     version = api.get("/version")
@@ -112,7 +112,7 @@ def read_cluster(
     guests = []
     for guest in read_guests(api):
         plain = _guest_plain(guest)
-        if plain["kind"] == "qemu" and (TAG in plain["tags"] or not plain["name"] or plain["vmid"] in vmids):
+        if is_vm(guest) and (TAG in plain["tags"] or not plain["name"] or plain["vmid"] in vmids):
             try:
                 found = read_guest_devices(api, guest)
             except PveError as exc:
@@ -150,12 +150,12 @@ def read_cluster(
 
 
 def mappings_plain(mappings: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[t.Dict[str, t.Any]]:
-    """Mappings with the parts of their entries by our names."""
+    """Return mappings with the parts of their entries by our names."""
     plain = []
     for name, mapping in sorted(mappings.items()):
         entries = []
         for text in mapping["map"]:
-            parts = entry_from_text(text)
+            parts = parse_entry(text)
             group = parts.get("iommugroup", "")
             entries.append(
                 {
@@ -171,9 +171,8 @@ def mappings_plain(mappings: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[t.
 
 
 def _read_storages(api: Pve, node: str, content: t.Sequence[str]) -> t.List[t.Dict[str, t.Any]]:
-    answer = api.get(join("nodes", node, "storage"))
     storages = []
-    for item in answer if isinstance(answer, list) else []:
+    for item in api.rows(join("nodes", node, "storage")):
         kinds = sorted(part for part in str(item.get("content", "")).split(",") if part)
         volumes: t.Optional[t.List[t.Dict[str, t.Any]]] = None
         active = str(item.get("active", 1)) == "1" and str(item.get("enabled", 1)) == "1"
@@ -197,53 +196,50 @@ def _read_storages(api: Pve, node: str, content: t.Sequence[str]) -> t.List[t.Di
 
 
 def _read_content(api: Pve, node: str, storage: str, kind: str) -> t.List[t.Dict[str, t.Any]]:
-    answer = api.get(join("nodes", node, "storage", storage, "content"), content=kind)
     return [
         {"volid": str(item["volid"]), "content": kind, "size_gib": _gib(item.get("size")), "vmid": item.get("vmid")}
-        for item in (answer if isinstance(answer, list) else [])
-        if isinstance(item, dict) and item.get("volid")
+        for item in api.rows(join("nodes", node, "storage", storage, "content"), content=kind)
+        if item.get("volid")
     ]
 
 
 def _read_bridges(api: Pve, node: str) -> t.List[t.Dict[str, t.Any]]:
-    answer = api.get(join("nodes", node, "network"), type="any_bridge")
     found = [
         {"node": node, "bridge": str(item["iface"]), "active": str(item.get("active", 0)) == "1"}
-        for item in (answer if isinstance(answer, list) else [])
-        if isinstance(item, dict) and item.get("iface")
+        for item in api.rows(join("nodes", node, "network"), type="any_bridge")
+        if item.get("iface")
     ]
     return sorted(found, key=lambda item: str(item["bridge"]))
 
 
 def read_pci(api: Pve, *, nodes: t.Sequence[str] = (), gpus_only: bool = True) -> t.Dict[str, t.Any]:
-    """The GPUs of nodes, with what shares their IOMMU group, the mappings that name them and the VMs that hold them."""
+    """Return the GPUs of nodes, with what shares their IOMMU group, the mappings that name them and the VMs that hold them."""
     warnings: t.List[str] = []
     chosen = _chosen(read_nodes(api), nodes)
     mappings = read_mappings(api)
-    hardware: t.Dict[str, t.List[Card]] = {}
+    hardware: t.Dict[str, t.List[PciDevice]] = {}
     for node in chosen:
         if node["error"] is None:
             try:
-                hardware[node["node"]] = read_cards(api, node["node"])
+                hardware[node["node"]] = read_devices(api, node["node"])
             except PveError as exc:
                 node["error"] = str(exc)
-    holders = []
+    guests = []
     for guest in read_guests(api):
-        if guest.get("type", "qemu") == "qemu" and guest.get("node") in hardware:
+        if is_vm(guest) and guest.get("node") in hardware:
             try:
-                holders.append(read_guest_devices(api, guest))
+                guests.append(read_guest_devices(api, guest))
             except PveError as exc:
                 warnings.append(
                     f"VM {guest['vmid']} on {guest['node']} could not be read, so it is not known what it holds: {exc}"
                 )
-    cards = [
-        _card_plain(card, hardware[node], mappings, holders)
-        for node in sorted(hardware)
-        for card in hardware[node]
-        if card.is_gpu or not gpus_only
-    ]
     return {
-        "devices": cards,
+        "devices": [
+            _device_plain(device, hardware[node], mappings, guests)
+            for node in sorted(hardware)
+            for device in hardware[node]
+            if device.is_gpu or not gpus_only
+        ],
         "nodes": [{key: node[key] for key in ("node", "status", "error")} for node in chosen],
         "unreachable": [node["node"] for node in chosen if node["error"] is not None],
         "mappings": mappings_plain(mappings),
@@ -251,79 +247,67 @@ def read_pci(api: Pve, *, nodes: t.Sequence[str] = (), gpus_only: bool = True) -
     }
 
 
-def _card_plain(
-    card: Card,
-    others: t.Sequence[Card],
+def _device_plain(
+    device: PciDevice,
+    others: t.Sequence[PciDevice],
     mappings: t.Mapping[str, t.Mapping[str, t.Any]],
     guests: t.Sequence[GuestDevices],
 ) -> t.Dict[str, t.Any]:
     names = {}
     for name, mapping in mappings.items():
-        paths = [
-            part
-            for text in mapping["map"]
-            for entry in [entry_from_text(text)]
-            if entry.get("node") == card.node
-            for part in entry.get("path", "").split(";")
-        ]
-        if any(_names_card(part, card) for part in paths):
-            names[name] = len([text for text in mapping["map"] if entry_from_text(text).get("node") == card.node])
+        entries = [entry for entry in map(parse_entry, mapping["map"]) if entry.get("node") == device.node]
+        addresses = [address for entry in entries for address in parse_addresses(entry.get("path", ""))]
+        if any(address.covers(device.address) for address in addresses):
+            names[name] = len(entries)
     holders = [
-        holder
+        _holder(device, names, guest, passed)
         for guest in guests
-        if guest.node == card.node
-        for device in guest.devices
-        for holder in [_holder(card, names, guest, device)]
-        if holder is not None
+        if guest.node == device.node
+        for passed in guest.devices
     ]
+    in_group = [other for other in others if device.iommu_group is not None and other.iommu_group == device.iommu_group]
     return {
-        "node": card.node,
-        "address": card.address,
-        "class": card.pci_class,
-        "pci_id": card.pci_id,
-        "subsystem_id": card.subsystem_id,
-        "vendor_name": card.vendor_name,
-        "device_name": card.device_name,
-        "gpu": card.is_gpu,
-        "mdev": card.mdev,
-        "iommu_group": card.iommu_group,
+        "node": device.node,
+        "address": device.address.text,
+        "class": device.pci_class,
+        "pci_id": device.pci_id,
+        "subsystem_id": device.subsystem_id,
+        "vendor_name": device.vendor_name,
+        "device_name": device.device_name,
+        "gpu": device.is_gpu,
+        "mdev": device.mdev,
+        "iommu_group": device.iommu_group,
         "group_members": [
             {
-                "address": other.address,
+                "address": other.address.text,
                 "class": other.pci_class,
                 "pci_id": other.pci_id,
                 "device_name": other.device_name,
             }
-            for other in others
-            if card.iommu_group is not None and other.iommu_group == card.iommu_group and other.address != card.address
+            for other in in_group
+            if other.address != device.address
         ],
         "mappings": sorted(names),
-        "holders": holders,
+        "holders": [holder for holder in holders if holder is not None],
     }
 
 
-def _names_card(path: str, card: Card) -> bool:
-    address = full_address(path) or ""
-    return address in (card.address, card.address.rsplit(".", 1)[0])
-
-
 def _holder(
-    card: Card, names: t.Mapping[str, int], guest: GuestDevices, device: Device
+    device: PciDevice, names: t.Mapping[str, int], guest: GuestDevices, passed: PassedDevice
 ) -> t.Optional[t.Dict[str, t.Any]]:
-    by_mapping = sorted(device.names() & set(names))
-    by_address = any(_names_card(address, card) for address in device.addresses())
-    if not by_mapping and not by_address:
+    by_mapping = sorted(passed.mappings & set(names))
+    if not by_mapping and not any(address.covers(device.address) for address in passed.addresses):
         return None
     mapping = by_mapping[0] if by_mapping else None
     return {
         "vmid": guest.vmid,
         "name": guest.name,
         "running": guest.running,
-        "key": device.key,
+        "key": passed.key,
         "mapping": mapping,
         # A mapping with several GPUs of a node gives the VM any of them.
         "certain": mapping is None or names[mapping] == 1,
-        "now": guest.running and device.now is not None,
-        "later": device.later is not None,
-        "ours": guest.mark_vm is not None,
+        "now": guest.running and passed.now is not None,
+        "later": passed.later is not None,
+        "ours": guest.mark is not None,
     }

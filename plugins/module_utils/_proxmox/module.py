@@ -5,7 +5,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the modules for Proxmox VE share: the options of the API, the client made from them, and how an error ends."""
+"""What the modules for Proxmox VE share: the options of the API, the client made from them, and how they end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client 
 
 
 def make_module(argument_spec: t.Dict[str, t.Any], **more: t.Any) -> AnsibleModule:
-    """A module with the options of the API beside its own."""
+    """Return a module with the options of the API beside its own."""
     spec = {
         "api_host": {"type": "str", "required": True, "fallback": (env_fallback, ["PROXMOX_HOST"])},
         "api_port": {"type": "int", "fallback": (env_fallback, ["PROXMOX_PORT"])},
@@ -56,7 +56,7 @@ def make_module(argument_spec: t.Dict[str, t.Any], **more: t.Any) -> AnsibleModu
 
 
 def make_client(module: AnsibleModule) -> Pve:
-    """The client; in check mode one that cannot change anything."""
+    """Return the client; in check mode one that cannot change anything."""
     params = module.params
     return Pve(
         Settings(
@@ -74,13 +74,18 @@ def make_client(module: AnsibleModule) -> Pve:
     )
 
 
-def fail(module: AnsibleModule, exc: PveError, **more: t.Any) -> t.NoReturn:
-    """End with what PVE said, in words and as data."""
-    module.fail_json(
-        msg=str(exc),
-        status=exc.status,
-        path=exc.path or None,
-        errors=[f"{name}: {text}" for name, text in sorted(exc.errors.items())],
-        **more,
-    )
-    raise SystemExit(1)  # fail_json does not return, but is not typed so
+def finish(module: AnsibleModule, work: t.Callable[[], t.Dict[str, t.Any]]) -> None:
+    """Do the work and end with its result and warnings, or with what PVE said, in words and as data."""
+    try:
+        result = work()
+    except PveError as exc:
+        module.fail_json(
+            msg=str(exc),
+            status=exc.status,
+            path=exc.path or None,
+            errors=[f"{name}: {text}" for name, text in sorted(exc.errors.items())],
+        )
+        raise SystemExit(1) from exc  # fail_json does not return, but is not typed so
+    for warning in result.pop("warnings"):
+        module.warn(warning)
+    module.exit_json(**{"changed": False, **result})

@@ -81,7 +81,7 @@ def series_of(engine: str) -> t.Optional[Series]:
 
 
 def read_metrics(text: str, series: Series) -> Numbers:
-    """Read the text format of Prometheus. A counter that does not stand there has not counted anything yet."""
+    """Return the numbers in the text format of Prometheus. A counter that does not stand there has not counted anything yet."""
     if text.lstrip()[:1] in ("<", "{"):
         return Numbers()
     wanted = {_plain(name) for group in series.requests for name in group}
@@ -107,7 +107,7 @@ def read_metrics(text: str, series: Series) -> Numbers:
 
 
 def _plain(name: str) -> str:
-    """A name as exporters write it that do not allow colons."""
+    """Return a name as exporters write it that do not allow colons."""
     return name.replace(":", "_")
 
 
@@ -141,7 +141,7 @@ class ModelList:
 
 
 def read_models(body: bytes) -> t.Optional[ModelList]:
-    """Read a list of models as OpenAI's API has it, or the description of the one model that TEI serves."""
+    """Return a list of models as OpenAI's API has it, or the description of the one model that TEI serves."""
     try:
         document = json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

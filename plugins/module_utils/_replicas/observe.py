@@ -63,23 +63,23 @@ _ENGINE_PATHS: t.Mapping[str, t.Mapping[str, t.Optional[str]]] = {
 # Every way in which asking fails: whether a replica that is only starting can look like that, and what it means.
 TROUBLE: t.Mapping[str, t.Tuple[bool, str]] = {
     "connection_refused": (True, "nothing answers at its port"),
-    "connect_timeout": (True, "its machine did not accept a connection in time"),
+    "connect_timeout": (True, "its host did not accept a connection in time"),
     "dns_failure": (True, "its name cannot be resolved"),
-    "unreachable": (True, "its machine cannot be reached"),
+    "unreachable": (True, "its host cannot be reached"),
     "connection_lost": (True, "the connection broke"),
     "timeout": (True, "it did not answer in time"),
     "loading": (True, "it is loading"),
     "server_error": (True, "its health check failed"),
     "tls_failure": (False, "the encrypted connection failed"),
-    "bad_answer": (False, "what answers there speaks no HTTP"),
+    "bad_answer": (False, "what answers there does not speak HTTP"),
     "answer_too_large": (False, "its answer has no end or is too large"),
-    "redirected": (False, "it sends the question elsewhere, and that is not followed"),
+    "redirected": (False, "it redirects the query, which is not followed"),
     "refused": (False, "it wants an API key, or another one"),
     "no_health": (False, "something answers there, and it is not the engine"),
-    "endpoint_malformed": (False, "its endpoint is no address"),
-    "no_endpoint": (False, "it has no endpoint, because nobody knows the port of its engine"),
+    "endpoint_malformed": (False, "its endpoint is not a valid address"),
+    "no_endpoint": (False, "it has no endpoint: the port of its engine is not known"),
 }
-_NOT_ASKED = "the time for all replicas was over before it was asked; allow more"
+_NOT_ASKED = "the time for all replicas was over before it was queried; allow more"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Asking:
 
 
 def find_asking_errors(options: t.Mapping[str, t.Any]) -> t.List[str]:
-    """One sentence for each option that cannot be used; none of them repeats a key."""
+    """Return one sentence for each option that cannot be used; none of them repeats a key."""
     return list(_asking_errors(options))
 
 
@@ -113,11 +113,11 @@ def _asking_errors(options: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     keys = [("api_key", options["api_key"]), *((f"api_keys.{name}", key) for name, key in options["api_keys"].items())]
     for where, key in keys:
         if key is not None and not (isinstance(key, str) and key and all(0x21 <= ord(char) <= 0x7E for char in key)):
-            yield f"{where} is no key: it has to be printable ASCII without blanks."
+            yield f"{where} is not a valid key: it has to be printable ASCII without blanks."
 
 
 def find_slot_errors(slots: t.Any) -> t.List[str]:
-    """One sentence for each thing in slots that cannot be asked about."""
+    """Return one sentence for each thing in slots that cannot be asked about."""
     if not isinstance(slots, list):
         return ["slots: a list of slot documents is needed."]
     errors: t.List[str] = []
@@ -153,7 +153,7 @@ def _slot_errors(where: str, slot: t.Dict[str, t.Any]) -> t.Iterator[str]:
 
 
 def asking_of(options: t.Mapping[str, t.Any]) -> Asking:
-    """How to ask, from options that were found to be good."""
+    """Return how to ask, from options that were found to be good."""
     return Asking(
         connect_timeout=options["connect_timeout"],
         timeout=options["timeout"],
@@ -178,7 +178,7 @@ class Heard:
 
     @property
     def reason(self) -> str:
-        """Say in one sentence why the replica is in its state."""
+        """Return in one sentence why the replica is in its state."""
         if not self.asked:
             return _NOT_ASKED
         text = TROUBLE[self.code][1] if self.code is not None else ""
@@ -302,7 +302,7 @@ def _of_health(status: int) -> t.Optional[str]:
 
 
 def _body(client: Client, endpoint: str, path: t.Optional[str]) -> t.Optional[bytes]:
-    """The body of a good answer. What else comes back says nothing about a replica whose health is good."""
+    """Return the body of a good answer. What else comes back says nothing about a replica whose health is good."""
     if path is None:
         return None
     try:
@@ -315,7 +315,7 @@ def _body(client: Client, endpoint: str, path: t.Optional[str]) -> t.Optional[by
 
 
 def _paths(slot: t.Mapping[str, t.Any]) -> t.Dict[str, t.Optional[str]]:
-    """Where a slot's engine is asked for what; a path is a path and nothing that leads to another host."""
+    """Return where a slot's engine is asked for what; a path is a path and nothing that leads to another host."""
     told = slot.get("paths")
     paths: t.Dict[str, t.Optional[str]] = {**_PATHS, **_ENGINE_PATHS.get(str(slot["engine"]), {})}
     if isinstance(told, dict):
@@ -324,7 +324,7 @@ def _paths(slot: t.Mapping[str, t.Any]) -> t.Dict[str, t.Optional[str]]:
         if path is None and name != "health":
             continue
         if not isinstance(path, str) or not path.startswith("/") or any(not 0x21 <= ord(char) <= 0x7E for char in path):
-            raise SourceError("endpoint_malformed", f"its path for {name} is no path")
+            raise SourceError("endpoint_malformed", f"its path for {name} is not a valid path")
     return paths
 
 
@@ -342,7 +342,7 @@ def judge(
     draining: t.Collection[str],
     now: int,
 ) -> t.Dict[str, t.Any]:
-    """The entry of one replica: its state from what was heard and from when it was first seen not to answer."""
+    """Return the entry of one replica: its state from what was heard and from when it was first seen not to answer."""
     last = last or {}
     shards = _shards(slot)
     same = last.get("fingerprint") == slot.get("fingerprint") and last.get("endpoint") in (None, slot.get("endpoint"))
@@ -359,29 +359,31 @@ def judge(
     numbers = heard.numbers if well else Numbers()
     moved = _last_moved(numbers, last, well, now)
     counted = numbers if numbers.requests is not None else _counted(last)
-    entry: t.Dict[str, t.Any] = {"id": slot["slot"]}
-    if slot.get("role") is not None:
-        entry["role"] = slot["role"]
-    entry["replica"] = slot.get("replica")
-    entry["model"] = slot.get("model") or slot.get("replica_of")
-    entry["node"] = slot.get("node")
-    entry["engine"] = slot["engine"]
-    entry["endpoint"] = slot.get("endpoint")
-    entry["state"] = state
-    entry["reason"] = reason
-    entry["served_model"] = _served(slot, heard.names) if well else None
-    entry["running"] = numbers.running
-    entry["waiting"] = numbers.waiting
-    entry["idle_seconds"] = max(0, now - moved) if well and moved is not None and numbers.requests is not None else None
-    entry["requests_total"] = counted.requests
-    entry["started"] = counted.started
-    entry["last_moved"] = moved
-    entry["first_seen"] = since
-    entry["profile"] = slot.get("profile")
-    entry["fingerprint"] = slot.get("fingerprint")
-    entry["simulated"] = bool(slot.get("simulated")) or slot["engine"] == "sim"
-    entry["shards"] = shards
-    return entry
+    role = {} if slot.get("role") is None else {"role": slot["role"]}
+    idle = well and moved is not None and numbers.requests is not None
+    return {
+        "id": slot["slot"],
+        **role,
+        "replica": slot.get("replica"),
+        "model": slot.get("model") or slot.get("replica_of"),
+        "node": slot.get("node"),
+        "engine": slot["engine"],
+        "endpoint": slot.get("endpoint"),
+        "state": state,
+        "reason": reason,
+        "served_model": _served(slot, heard.names) if well else None,
+        "running": numbers.running,
+        "waiting": numbers.waiting,
+        "idle_seconds": max(0, now - t.cast("int", moved)) if idle else None,
+        "requests_total": counted.requests,
+        "started": counted.started,
+        "last_moved": moved,
+        "first_seen": since,
+        "profile": slot.get("profile"),
+        "fingerprint": slot.get("fingerprint"),
+        "simulated": bool(slot.get("simulated")) or slot["engine"] == "sim",
+        "shards": shards,
+    }
 
 
 def _state(
@@ -409,7 +411,7 @@ def _shards(slot: t.Mapping[str, t.Any]) -> t.List[t.Dict[str, t.Any]]:
 
 
 def _served(slot: t.Mapping[str, t.Any], names: t.Tuple[str, ...]) -> t.Optional[str]:
-    """The slot's model where one of the names is one of its own, else the first name; None where nobody said."""
+    """Return the slot's model where one of the names is one of its own, else the first name; None where nobody said."""
     if not names:
         return None
     model, source = slot.get("model") or slot.get("replica_of"), slot.get("source")
@@ -424,7 +426,7 @@ def _served(slot: t.Mapping[str, t.Any], names: t.Tuple[str, ...]) -> t.Optional
 
 
 def _moment(value: t.Any, now: int) -> t.Optional[int]:
-    """A time that was noted earlier; one that lies ahead of now is none."""
+    """Return a time that was noted earlier; one that lies ahead of now is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= now:
         return None
     return int(value)
@@ -439,7 +441,7 @@ def _counted(last: t.Mapping[str, t.Any]) -> Numbers:
 
 
 def _last_moved(numbers: Numbers, last: t.Mapping[str, t.Any], well: bool, now: int) -> t.Optional[int]:  # noqa: FBT001
-    """When the counter of requests last moved, as far as anybody saw it.
+    """Return when the counter of requests last moved, as far as anybody saw it.
 
     A counter that is lower than it was began anew: what happened in between nobody knows, so that the time begins anew
     as well. The first time that a replica is seen, its time begins, unless it says that it never was asked for anything

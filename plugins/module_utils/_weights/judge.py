@@ -5,35 +5,22 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-r"""Which models a directory holds, judged from a listing of its files.
-
-A listing is text, one line an item, every path relative to the directory that was listed. A tab separates two paths::
-
-    f SIZE PATH            a regular file
-    l SIZE PATH\tTARGET    a symbolic link, as it is written
-    i PATH\tNAME           the index file PATH names the weight file NAME (one line for each name)
-    r PATH\tREVISION       the file PATH of a download cache's ``refs`` names this revision
-    p PATH                 a weight file that is only a Git LFS pointer
-    end                    the listing is whole; without this line it was cut off
-
-Lines of ``ls -ldn`` stand for ``f`` and ``l`` lines. What is not understood is skipped.
-"""
+"""Which models a directory holds, complete or not, judged from the listing of its files."""
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+if t.TYPE_CHECKING:
+    from ansible_collections.knaster.inventory.plugins.module_utils._weights.listing import Listing
 
 COMPLETE = "complete"
 PARTIAL = "partial"
 UNKNOWN = "unknown"
-ABSENT = "absent"
 
-# What a listing may hold at most: a directory with more is not a directory of models.
-MAX_ITEMS = 200_000
 MAX_MISSING_NAMED = 5
 _MAX_PARTS = 10_000
 
@@ -59,66 +46,6 @@ _QUANT = re.compile(
     re.IGNORECASE,
 )
 _CACHE = re.compile(r"^(?P<base>(?:.*/)?models--(?P<repo>[^/]+))/(?P<kind>snapshots|blobs|refs)/(?P<rest>.+)$")
-_LS = re.compile(
-    r"^(?P<type>[-l])[-rwxsStT]{9}[.+@]?\s+\d+\s+\d+\s+\d+\s+(?P<size>\d+)\s+\S+\s+\S+\s+\S+ (?P<rest>.+)$"
-)
-_PLAIN = re.compile(r"^(?P<type>[fl]) (?P<size>\d+) (?P<rest>.+)$")
-
-# Prints the listing of the directory $1, $2 levels deep, or only of what is below $3 in it, in any POSIX shell. It
-# reads only indexes, the revisions that a cache notes, and the first line of files too small to be weights; of links
-# it follows only those of a cache to its own blobs.
-LIST_FUNCTION = r"""
-list_weights() {
-  cd -- "$1" || return 1
-  find "${3:-.}" -maxdepth "${2:-8}" \( -name .git -o -name .no_exist -o -name .locks \) -prune \
-    -o \( -type f -o -type l \) \( -name '*.safetensors*' -o -name '*.gguf*' -o -name '*.bin*' -o -name '*.pth*' \
-    -o -name '*.pt' -o -path '*/models--*/blobs/*' \) -exec ls -ldn {} +
-  walked=$?
-  find "${3:-.}" -maxdepth "${2:-8}" \( -name .git -o -name .no_exist -o -name .locks \) -prune \
-    -o \( -type f -o -type l \) \( -name '*.index.json' -o -size -2 \( -path '*/models--*/refs/*' \
-    -o -name '*.safetensors' -o -name '*.gguf' -o -name '*.bin' \) \) -print |
-    head -n 20000 | while IFS= read -r file; do
-    if [ -L "$file" ]; then
-      case $file in *.index.json) ;; *) continue ;; esac
-      case $(readlink "$file") in
-      */blobs/*[!0-9a-f]*) continue ;;
-      ../../blobs/* | ../../../blobs/*) ;;
-      *) continue ;;
-      esac
-    fi
-    case $file in
-    *.index.json)
-      head -c 33554432 "$file" | grep -o -e '"[^"]*\.safetensors"' -e '"[^"]*\.bin"' | sort -u |
-        while IFS= read -r name; do
-          name=${name#\"}
-          printf 'i %s\t%s\n' "$file" "${name%\"}"
-        done ;;
-    */refs/*)
-      revision=
-      IFS= read -r revision <"$file"
-      printf 'r %s\t%s\n' "$file" "$revision" ;;
-    *)
-      first=
-      IFS= read -r first <"$file"
-      case $first in 'version https://git-lfs'*) printf 'p %s\n' "$file" ;; esac ;;
-    esac
-  done
-  [ "$walked" = 0 ] && echo end
-}
-"""
-
-
-@dataclass(frozen=True)
-class Listing:
-    """What lies below one directory; ``whole`` is false where the listing was cut off or could not be finished."""
-
-    root: str
-    files: t.Mapping[str, int] = field(default_factory=dict)
-    links: t.Mapping[str, str] = field(default_factory=dict)
-    indexes: t.Mapping[str, t.Tuple[str, ...]] = field(default_factory=dict)
-    refs: t.Mapping[str, str] = field(default_factory=dict)
-    pointers: t.FrozenSet[str] = frozenset()
-    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -142,13 +69,6 @@ class Weights:
     quant: t.Optional[str] = None
     files: t.Tuple[str, ...] = ()
     missing: t.Tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The state as people read it: ``complete``, ``partial 1 of 2``."""
-        if self.state != PARTIAL:
-            return self.state
-        return f"{PARTIAL} {self.have} of {'?' if self.parts is None else self.parts}"
 
 
 @dataclass(frozen=True)
@@ -182,60 +102,6 @@ class _Place:
     below: str = ""
 
 
-def index_names(text: str) -> t.Tuple[str, ...]:
-    """Return the weight files that the text of an index file names, sorted; none where it is no index."""
-    try:
-        weight_map = json.loads(text)["weight_map"]
-        return tuple(sorted({name for name in weight_map.values() if isinstance(name, str) and name}))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ()
-
-
-def parse_listing(root: str, text: str) -> Listing:
-    """Return the listing of ``root`` that the text says, as far as it can be read."""
-    files: t.Dict[str, int] = {}
-    links: t.Dict[str, str] = {}
-    indexes: t.Dict[str, t.List[str]] = {}
-    refs: t.Dict[str, str] = {}
-    pointers: t.Set[str] = set()
-    whole = False
-    for number, raw in enumerate(text.split("\n")):
-        if number >= MAX_ITEMS:
-            whole = False
-            break
-        line = raw.rstrip("\r")
-        if line == "end":
-            whole = True
-            continue
-        match = _PLAIN.match(line) or _LS.match(line)
-        if match is not None:
-            rest = match.group("rest")
-            if match.group("type") == "l":
-                path, _sep, target = rest.partition("\t" if "\t" in rest else " -> ")
-                if target:
-                    links[_relative(path)] = target
-            else:
-                files[_relative(rest)] = int(match.group("size"))
-            continue
-        kind, _sep, rest = line.partition(" ")
-        path, _sep, value = rest.partition("\t")
-        if kind == "i" and value:
-            indexes.setdefault(_relative(path), []).append(value)
-        elif kind == "r" and value:
-            refs[_relative(path)] = value.strip()
-        elif kind == "p" and path:
-            pointers.add(_relative(path))
-    return Listing(
-        root=root,
-        files=files,
-        links=links,
-        indexes={path: tuple(sorted(set(names))) for path, names in indexes.items()},
-        refs=refs,
-        pointers=frozenset(pointers),
-        whole=whole,
-    )
-
-
 def judge_weights(listing: Listing) -> t.List[Weights]:
     """Return the models that the listing shows, complete or not, sorted by name and path."""
     groups: t.Dict[_Place, t.Dict[str, _File]] = {}
@@ -260,22 +126,19 @@ def judge_weights(listing: Listing) -> t.List[Weights]:
 
 def weights_to_plain(one: Weights, *, shared: t.Optional[bool] = None) -> t.Dict[str, t.Any]:
     """Return the entry of a node profile for these weights."""
-    plain: t.Dict[str, t.Any] = {"name": one.name, "path": one.path, "size_gb": size_gb(one.size_bytes)}
-    if shared is not None:
-        plain["shared"] = shared
-    plain["format"] = one.format
-    plain["state"] = one.state
-    if one.state != COMPLETE:
-        plain["parts"] = {"have": one.have, "of": one.parts}
-        if one.missing:
-            plain["missing"] = list(one.missing)
-    for key in ("repo", "revision", "quant"):
-        value = getattr(one, key)
-        if value is not None:
-            plain[key] = value
-    if one.refs:
-        plain["refs"] = list(one.refs)
-    return plain
+    known = {"repo": one.repo, "revision": one.revision, "quant": one.quant, "refs": list(one.refs) or None}
+    whole = one.state == COMPLETE
+    return {
+        "name": one.name,
+        "path": one.path,
+        "size_gb": size_gb(one.size_bytes),
+        **({} if shared is None else {"shared": shared}),
+        "format": one.format,
+        "state": one.state,
+        **({} if whole else {"parts": {"have": one.have, "of": one.parts}}),
+        **({} if whole or not one.missing else {"missing": list(one.missing)}),
+        **{key: value for key, value in known.items() if value is not None},
+    }
 
 
 def size_gb(size_bytes: int) -> t.Optional[float]:
@@ -291,50 +154,22 @@ def is_path(source: str) -> bool:
     return source.startswith(("/", "./", "../", "~"))
 
 
-def find_weights(
-    weights: t.Optional[t.Iterable[t.Mapping[str, t.Any]]], source: t.Optional[str]
-) -> t.Optional[t.Mapping[str, t.Any]]:
-    """Return the entry of a profile's ``weights`` that is the source, a complete one where there is one, else None."""
-    if not source or not weights:
-        return None
-    partial = None
-    for entry in weights:
-        if not _answers_to(entry, source):
-            continue
-        if entry.get("state", COMPLETE) == COMPLETE:
-            return entry
-        if partial is None:
-            partial = entry
-    return partial
-
-
 def holds(weights: t.Optional[t.Iterable[t.Mapping[str, t.Any]]], source: t.Optional[str]) -> bool:
-    """Return whether a node with these ``weights`` holds the model of this source, whole."""
-    entry = find_weights(weights, source)
-    return entry is not None and entry.get("state", COMPLETE) == COMPLETE
+    """Return whether a node whose profile has these ``weights`` holds the model of this source, whole."""
+    return bool(source) and any(
+        entry.get("state", COMPLETE) == COMPLETE and _answers_to(entry, str(source)) for entry in weights or ()
+    )
 
 
 def _answers_to(entry: t.Mapping[str, t.Any], source: str) -> bool:
-    path = entry.get("path")
+    path, repo, quant = entry.get("path"), entry.get("repo"), entry.get("quant")
     if is_path(source):
         return isinstance(path, str) and posixpath.normpath(path) == posixpath.normpath(source)
-    asked = source.casefold()
-    name = entry.get("name")
-    if not isinstance(name, str):
-        return False
-    if name.casefold() == asked:
-        return True
-    repo = entry.get("repo")
-    if not isinstance(repo, str):
-        return False
-    names = [f"{repo}@{one}" for one in (entry.get("revision"), *(entry.get("refs") or ())) if one]
-    if entry.get("quant"):
-        names = [f"{repo}:{entry['quant']}"]
-    return any(one.casefold() == asked for one in names)
-
-
-def _relative(path: str) -> str:
-    return posixpath.normpath(path.lstrip("/") or ".")
+    revisions = [one for one in (entry.get("revision"), *(entry.get("refs") or ())) if one]
+    names = [entry.get("name")]
+    if isinstance(repo, str):
+        names += [f"{repo}:{quant}"] if quant else [f"{repo}@{revision}" for revision in revisions]
+    return any(isinstance(name, str) and name.casefold() == source.casefold() for name in names)
 
 
 def _format(name: str) -> t.Optional[str]:
@@ -551,12 +386,8 @@ def gguf_quant(name: str) -> t.Optional[str]:
 
 def _judge_caches_without_weights(view: _View) -> t.Iterator[Weights]:
     """Yield the cache entries whose blobs are still under way and that show no weight file yet."""
-    bases = set()
-    for path in view.listing.files:
-        base = _in_blobs(path)
-        if base is not None and path.endswith(".incomplete"):
-            bases.add(base)
-    for base in bases:
+    bases = {_in_blobs(path) for path in view.listing.files if path.endswith(".incomplete")}
+    for base in filter(None, bases):
         repo = _repo_id(posixpath.basename(base)[len("models--") :])
         if repo not in view.repos:
             yield Weights(

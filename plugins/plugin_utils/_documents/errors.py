@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 if t.TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class InputError(ValueError):
@@ -21,3 +22,12 @@ class InputError(ValueError):
     def __init__(self, errors: Sequence[str]) -> None:
         super().__init__("\n".join(errors))
         self.errors = tuple(errors)
+
+
+@contextlib.contextmanager
+def collecting(errors: list[str]) -> Iterator[None]:
+    """Add what is wrong to a list of errors instead of raising it."""
+    try:
+        yield
+    except InputError as exc:
+        errors += exc.errors

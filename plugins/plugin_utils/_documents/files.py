@@ -5,19 +5,46 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Files that the controller writes: named after data without leaving their directory, whole or not at all."""
+"""Files of documents: one way to read them and one to write them, each with one wording for what goes wrong.
+
+What cannot be read is told with a remedy that loses nothing. What is written is there whole or not at all.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import re
+import stat
 import tempfile
 import typing as t
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
+    DocumentError,
+    load_document,
+    load_json,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten
+
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+# What to do about a text that is not right: nothing that would lose what is in it.
+_RESTORE = "restore it from version control or a backup"
+_REMEDIES: Mapping[int, str] = {
+    errno.EACCES: "give the user who runs this the right to do so",
+    errno.EPERM: "give the user who runs this the right to do so",
+    errno.EISDIR: "put a file of this name in its place",
+    errno.ELOOP: "point the link at a real file",
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room in the quota of the user who runs this",
+}
+_CONFLICT = re.compile(r"^<{7}(?:[ \t].*)?$", re.MULTILINE)
 
 
 def file_stem(name: str) -> str:
@@ -29,28 +56,95 @@ def file_stem(name: str) -> str:
     return "%2E" + encoded[1:] if encoded.startswith(".") else encoded
 
 
+class FileError(InputError):
+    """A file that cannot be read or written: what is wrong, the line where there is one, and what to do."""
+
+    def __init__(self, path: Path | str, message: str, remedy: str, *, line: int | None = None) -> None:
+        super().__init__([f"{path}{'' if line is None else f':{line}'}: {message}; {remedy}"])
+        self.message, self.remedy, self.line = message, remedy, line
+
+
 def read_text(path: Path) -> str | None:
-    """Return a file's text, or None where there is no such file."""
+    """Return a file's text, or None where there is no such file.
+
+    :raises FileError: when it cannot be read
+    """
+    data = _read_bytes(path)
     try:
-        return path.read_text(encoding="utf-8")
+        return None if data is None else data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = exc.object.count(b"\n", 0, exc.start) + 1
+        raise FileError(path, "is not UTF-8 text", f"save it as UTF-8, or {_RESTORE}", line=line) from exc
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        # Without O_NONBLOCK opening a named pipe would wait for its other end.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return stream.read()
+        raise FileError(path, "is not a regular file", "put a file of this name in its place")
     except FileNotFoundError:
-        return None
+        if not path.is_symlink():
+            return None
+        raise FileError(path, "is a link that leads nowhere", "point the link at a real file") from None
+    except (OSError, ValueError) as exc:
+        if isinstance(exc, FileError):
+            raise
+        raise FileError(path, *_explain(exc, "read")) from exc
+
+
+def _explain(exc: OSError | ValueError, done: str) -> tuple[str, str]:
+    """Return why a file cannot be read or written, and what to do."""
+    code = exc.errno if isinstance(exc, OSError) else None
+    told = (exc.strerror or type(exc).__name__).lower() if isinstance(exc, OSError) else str(exc)
+    return f"cannot be {done}: {told}", _REMEDIES.get(code or 0, "check the path and the file system")
+
+
+def read_document(path: Path) -> dict[str, t.Any] | None:
+    """Return the document of a file, or None where there is no such file. Only that it is a mapping is known of it.
+
+    :raises FileError: when it cannot be read
+    """
+    text = read_text(path)
+    return None if text is None else parse_document(text, path)
+
+
+def parse_document(text: str, path: Path) -> dict[str, t.Any]:
+    """Return the document of a text that was read from a file: JSON or YAML by the name of the file.
+
+    :raises FileError: when the text is no document, with the line
+    """
+    try:
+        return load_json(text) if path.suffix == ".json" else load_document(text)
+    except DocumentError as exc:
+        if conflict := _CONFLICT.search(text):
+            line = text.count("\n", 0, conflict.start()) + 1
+            message = f"has an unresolved merge conflict ({shorten(conflict.group())})"
+            raise FileError(path, message, "resolve it and remove the conflict markers", line=line) from exc
+        raise FileError(path, str(exc), f"correct it, or {_RESTORE}", line=exc.line) from exc
 
 
 def write_text(path: Path, text: str) -> None:
-    """Put a text in place at once: a reader sees the old file or the new one.
+    """Put a text in place at once, with its directory: a reader sees the old file or the new one.
 
-    :raises OSError: when it cannot be written; the old file is then untouched
+    :raises FileError: when it cannot be written; the old file is then untouched
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    temporary = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    except (OSError, UnicodeEncodeError) as exc:
+        message, remedy = _explain(exc, "written")
+        raise FileError(path, message, f"it is as it was before; {remedy}") from exc
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +156,32 @@ class FileChange:
     after: str | None
 
     def write(self) -> None:
-        """Put it in place, with its directory.
+        """Put it in place.
 
-        :raises OSError: when it cannot be written
+        :raises FileError: when it cannot be written
         """
-        if self.after is None:
-            self.path.unlink(missing_ok=True)
+        if self.after is not None:
+            write_text(self.path, self.after)
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(self.path, self.after)
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as exc:
+            raise FileError(self.path, *_explain(exc, "removed")) from exc
 
     def diff(self) -> dict[str, str]:
-        """What ``--diff`` shows of it."""
+        """Return what ``--diff`` shows of it."""
         header = {"before_header": str(self.path), "after_header": str(self.path)}
         return {"before": self.before or "", "after": self.after or "", **header}
 
 
 def find_changes(texts: Mapping[Path, str]) -> list[FileChange]:
-    """Return the files that do not hold these texts yet."""
-    return [FileChange(path, before, after) for path, after in texts.items() if (before := _held(path)) != after]
+    """Return the files that do not hold these texts yet; what is there and is not text is replaced.
 
-
-def _held(path: Path) -> str | None:
-    """What a file holds; what is no text is replaced whatever it is."""
-    try:
-        return read_text(path)
-    except UnicodeDecodeError:
-        return ""
+    :raises FileError: when one cannot be read
+    """
+    found = {path: (_read_bytes(path), after) for path, after in texts.items()}
+    return [
+        FileChange(path, None if before is None else before.decode("utf-8", "backslashreplace"), after)
+        for path, (before, after) in found.items()
+        if before != after.encode("utf-8", "surrogatepass")
+    ]

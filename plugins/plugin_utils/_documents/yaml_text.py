@@ -12,6 +12,7 @@ Each entry is written as JSON, which is YAML too: it is fast to write and to rea
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import typing as t
@@ -22,9 +23,11 @@ except ImportError:
     yaml = None  # type: ignore[assignment]
 
 if t.TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _HEADER = "---\n"
+# Characters of a text that was written by hand and in which lines are still looked up, which takes seconds a MiB.
+_MOST_COMPOSED = 2**21
 
 # Words that need no quotes, but for those that YAML 1.1 takes for something else than text.
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
@@ -61,7 +64,11 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class DocumentError(ValueError):
-    """A text that is no document; the message says what is wrong."""
+    """A text that is no document: the message says what is wrong, ``line`` where, from 1."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 def load_document(text: str) -> dict[str, t.Any]:
@@ -72,19 +79,91 @@ def load_document(text: str) -> dict[str, t.Any]:
     try:
         return _load_lines(text)
     except ValueError:
-        document = _load_yaml(text)
-    if not isinstance(document, dict):
-        raise DocumentError("the text is not a mapping")
-    return document
+        return _mapping(_load_yaml(text), text)
+
+
+def load_json(text: str) -> dict[str, t.Any]:
+    """Read a JSON object.
+
+    :raises DocumentError: when the text is no JSON, or not an object
+    """
+    try:
+        return _mapping(json.loads(text if text.strip() else "null"), text)
+    except json.JSONDecodeError as exc:
+        cut = exc.pos >= len(text.rstrip()) or exc.msg.startswith("Unterminated")
+        raise DocumentError(_wrong("JSON", exc.msg, cut=cut), exc.lineno) from exc
+    except RecursionError as exc:
+        raise DocumentError("is nested too deeply") from exc
+
+
+def _mapping(document: t.Any, text: str) -> dict[str, t.Any]:
+    if isinstance(document, dict):
+        return document
+    raise DocumentError("does not hold a map" if text.strip() else "is empty")
+
+
+def _wrong(form: str, told: str, *, cut: bool) -> str:
+    return (
+        f"ends in the middle of a value: it was cut, or is not valid {form}" if cut else f"is not valid {form}: {told}"
+    )
 
 
 def _load_yaml(text: str) -> t.Any:
     if yaml is None:
-        raise DocumentError("PyYAML is needed to read a document that was written by hand")
+        raise DocumentError("needs PyYAML to be read, because it was written by hand")
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as exc:
-        raise DocumentError(f"the text is no YAML: {exc}") from exc
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark
+        # The message alone: its excerpt of the text might tell a secret.
+        cut = mark is not None and mark.index >= len(text.rstrip())
+        raise DocumentError(_wrong("YAML", str(exc.problem), cut=cut), mark.line + 1 if mark else None) from exc
+    except (yaml.YAMLError, ValueError) as exc:
+        # A character that YAML does not know, or a date that does not exist.
+        raise DocumentError(f"is not valid YAML: {str(exc).partition(chr(10))[0]}") from exc
+    except RecursionError as exc:
+        raise DocumentError("is nested too deeply") from exc
+
+
+def find_lines(text: str, paths: Sequence[Sequence[str | int]]) -> list[int | None]:
+    """Return for each path in a document the line, from 1, of the nearest thing that stands in its text.
+
+    JSON is YAML too. None where that would take too long.
+    """
+    with contextlib.suppress(ValueError):
+        _load_lines(text)
+        lines = text.split("\n")
+        return [_find_entry(lines, path) for path in paths]
+    if len(text) > _MOST_COMPOSED or yaml is None:
+        return [None] * len(paths)
+    root = None
+    # JSON may hold half characters, which YAML does not know.
+    with contextlib.suppress(yaml.YAMLError):
+        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return [None if root is None else _find_line(root, path) for path in paths]
+
+
+def _find_entry(lines: Sequence[str], path: Sequence[str | int]) -> int:
+    """Return the line of an entry, or of a key that is not of a list, in a text with one entry a line."""
+    keys = tuple(f"{form}:" for form in (path[0], json.dumps(path[0]))) if path else ()
+    at = next((number for number, line in enumerate(lines) if keys and line.startswith(keys)), 0)
+    is_entry = len(path) > 1 and isinstance(path[1], int) and lines[at].endswith(":")
+    return at + 1 + (1 + int(path[1]) if is_entry else 0)
+
+
+def _find_line(node: yaml.Node, path: Sequence[str | int]) -> int:
+    line: int = node.start_mark.line
+    for step in path:
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = node.start_mark.line
+            continue
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        found = next(((key, value) for key, value in pairs if key.value == step), None)
+        if found is None:
+            break
+        line, node = found[0].start_mark.line, found[1]
+    return line + 1
 
 
 def _load_lines(text: str) -> dict[str, t.Any]:

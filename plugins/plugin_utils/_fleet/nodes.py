@@ -26,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._gpu_table impor
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_table import gpu_class as gpu_class_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.facts import find_fact_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
@@ -260,6 +261,7 @@ class _Reader:
         self._fabrics(where, profile.get("fabrics"))
         self._storage(where, profile.get("storage"))
         self._weights(where, profile.get("weights"))
+        self.errors.extend(find_fact_errors(where, profile))
         first = len(self.node_pools)
         gpus = profile.get("gpus")
         if gpus is None:

@@ -15,22 +15,19 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import file_stem, read_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import (
+    FileError,
+    file_stem,
+    read_document,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 UNREACHABLE = "unreachable"
-
-
-class ProfileFileError(InputError):
-    """Saved profiles that cannot be read; ``errors`` has one text for each file, ``profiles`` what could be read."""
-
-    def __init__(self, errors: list[str], profiles: list[dict[str, t.Any]]) -> None:
-        super().__init__(errors)
-        self.profiles = profiles
 
 
 def profile_path(directory: Path, name: str) -> Path:
@@ -48,25 +45,26 @@ def unreachable_profile(name: str, last: Mapping[str, t.Any] | None = None) -> d
     return {**(last or {"name": name, "gpus": None}), "state": UNREACHABLE}
 
 
-def load_profiles(directory: Path, names: Iterable[str]) -> list[dict[str, t.Any]]:
-    """Read the profiles of the named nodes; a node without a file is unreachable.
+def list_strays(directory: Path, names: Iterable[str]) -> list[str]:
+    """Return the names of profile files that belong to none of these nodes, in order; no directory has none."""
+    known = {profile_path(directory, name).name for name in names}
+    found = {path.name for path in directory.glob("[!.]*.json")} if directory.is_dir() else set()
+    return sorted(found - known, key=natural_key)
 
-    :raises ProfileFileError: when a file is there and is no profile of its node
+
+def load_profiles(directory: Path, names: Iterable[str], errors: list[str]) -> list[dict[str, t.Any]]:
+    """Return the profiles of the named nodes that can be read; a node without a file is unreachable.
+
+    :param errors: a text for each file that is there and is not the profile of its node is added here
     """
-    profiles = []
-    errors = []
+    profiles: list[dict[str, t.Any]] = []
     for name in names:
         path = profile_path(directory, name)
-        try:
-            text = read_text(path)
-            profile = unreachable_profile(name) if text is None else json.loads(text)
-        except (OSError, ValueError) as exc:
-            errors.append(f"{path}: cannot be read as JSON ({exc}); remove the file and collect the node again")
-            continue
-        if not isinstance(profile, dict) or profile.get("name") != name:
-            errors.append(f"{path}: is not the profile of {name}; remove the file and collect the node again")
-            continue
-        profiles.append(profile)
-    if errors:
-        raise ProfileFileError(errors, profiles)
+        with collecting(errors):
+            profile = read_document(path)
+            if profile is None:
+                profile = unreachable_profile(name)
+            elif profile.get("name") != name:
+                raise FileError(path, f"is not the profile of {name}", "restore it, or remove it and collect the node")
+            profiles.append(profile)
     return profiles

@@ -15,21 +15,17 @@ from collections import Counter
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import Names
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
     FAILED,
     READY,
     STATES,
     DriftFinder,
-    state_of,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_replica_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import duration, plural
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 
@@ -92,28 +88,9 @@ def dump_observed(replicas: Sequence[Mapping[str, t.Any]]) -> str:
     return f'{{"version": {VERSION},\n "replicas": {listed}}}\n'
 
 
-def read_observed(path: Path, errors: list[str]) -> list[dict[str, t.Any]] | None:
-    """Read what was observed last; None where there is no such file. What is wrong is added to the errors."""
-    remedy = "remove the file and observe again"
-    try:
-        text = read_text(path)
-        document = None if text is None else json.loads(text)
-    except (OSError, ValueError, RecursionError) as exc:
-        errors.append(f"{path}: cannot be read as JSON ({exc}); {remedy}")
-        return None
-    if text is None:
-        return None
-    if not isinstance(document, dict) or document.get("version") != VERSION or "replicas" not in document:
-        errors.append(f"{path}: is not what was observed, version {VERSION}; {remedy}")
-        return None
-    found = [f"{path}: {error} Remedy: {remedy}." for error in find_replica_errors(document["replicas"])]
-    errors += found
-    return None if found else t.cast("list[dict[str, t.Any]]", document["replicas"])
-
-
 def count_states(replicas: Sequence[Mapping[str, t.Any]]) -> dict[str, int]:
     """How many replicas are in each state."""
-    counts = Counter(map(state_of, replicas))
+    counts = Counter(one["state"] for one in replicas)
     return {state: counts[state] for state in STATES}
 
 
@@ -125,9 +102,9 @@ def format_observed(replicas: Sequence[Mapping[str, t.Any]], empty: Sequence[str
     if empty:
         head += f"; {plural(len(empty), 'slot')} without a model"
     rank = {state: at for at, state in enumerate((FAILED, "starting", "draining", READY))}
-    ordered = sorted(replicas, key=lambda one: rank[state_of(one)])
+    ordered = sorted(replicas, key=lambda one: rank[one["state"]])
     if len(ordered) > _SHOWN:
-        ordered = [one for one in ordered if state_of(one) != READY or one.get("drift") == "stale"]
+        ordered = [one for one in ordered if one["state"] != READY or one.get("drift") == "stale"]
     rows = [_row(one) for one in ordered[:_SHOWN]]
     lines = [head]
     if rows:
@@ -144,7 +121,7 @@ def _row(one: Mapping[str, t.Any]) -> tuple[t.Any, ...]:
     why = one.get("reason")
     if served and model and served != model:
         why = f"it serves {served}"
-    told = (one["id"], state_of(one), model, one.get("running"), one.get("waiting"))
+    told = (one["id"], one["state"], model, one.get("running"), one.get("waiting"))
     return (*map(_short, told), None if idle is None else duration(idle), one.get("drift"), why)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Profile
@@ -30,6 +31,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views i
     ON_DEMAND,
     serving,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import MODEL, placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
@@ -43,12 +45,6 @@ if t.TYPE_CHECKING:
 READY, STARTING, DRAINING, FAILED = "ready", "starting", "draining", "failed"
 STATES = (READY, STARTING, DRAINING, FAILED)
 IDLE_SECONDS = 600
-
-
-def state_of(replica: Mapping[str, t.Any]) -> str:
-    """The state of an observed replica; any that is none of ours counts as starting."""
-    state = replica.get("state")
-    return state if isinstance(state, str) and state in STATES else STARTING
 
 
 class DriftFinder:
@@ -99,16 +95,16 @@ def _without_defaults(profile: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def idle_replicas(replicas: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """The ready replicas that nobody asked anything for ten minutes, the longest first, with the GPUs they hold."""
+    """Return the ready replicas without a request for ten minutes, the longest first, with the GPUs they hold."""
     found = [
         {
             "id": one["id"],
             "model": one.get("model"),
             "idle_seconds": one["idle_seconds"],
-            "gpus": sum(len(shard.get("gpu_indices") or ()) for shard in one.get("shards") or ()),
+            "gpus": sum(len(shard["gpu_indices"]) for shard in one["shards"]),
         }
         for one in replicas
-        if state_of(one) == READY and one.get("idle_seconds") is not None and one["idle_seconds"] >= IDLE_SECONDS
+        if one["state"] == READY and one.get("idle_seconds") is not None and one["idle_seconds"] >= IDLE_SECONDS
     ]
     return sorted(found, key=lambda one: (-one["idle_seconds"], natural_key(one["id"])))
 
@@ -152,9 +148,7 @@ def judge_models(plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.An
     The catalog says what is wanted, for models that it does not have the plan. Where nothing was observed, what has a
     place counts as ready. A replica that has a place and was not observed is still to come.
     """
-    placed: dict[str, int] = {}
-    for one in plan.get("replicas") or ():
-        placed[one["model"]] = placed.get(one["model"], 0) + 1
+    placed = Counter(one.name for one in placements(plan) if one.kind == MODEL)
     missing = {one["model"]: one["missing"] for one in plan.get("unplaced") or () if not one.get("role")}
     known: dict[str, Model] = {model.name: model for model in catalog.models}
     kinds = {name: serving(model) for name, model in known.items()}
@@ -165,10 +159,9 @@ def judge_models(plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.An
     }
     for name in (*placed, *missing):
         if name not in known:
-            wanted[name] = placed.get(name, 0) + missing.get(name, 0)
+            wanted[name] = placed[name] + missing.get(name, 0)
     standing = {
-        name: Standing(name=name, wanted=wanted[name], placed=placed.get(name, 0))
-        for name in sorted(wanted, key=natural_key)
+        name: Standing(name=name, wanted=wanted[name], placed=placed[name]) for name in sorted(wanted, key=natural_key)
     }
     _observe(standing, replicas)
     on_demand = {name for name, kind in kinds.items() if kind == ON_DEMAND and known[name].profiles}
@@ -196,7 +189,6 @@ def _observe(standing: Mapping[str, Standing], replicas: Sequence[Mapping[str, t
         model = None if replica.get("role") else standing.get(str(replica.get("model")))
         if model is not None:
             seen[model.name] = seen.get(model.name, 0) + 1
-            state = state_of(replica)
-            setattr(model, state, getattr(model, state) + 1)
+            setattr(model, replica["state"], getattr(model, replica["state"]) + 1)
     for one in standing.values():
         one.starting += max(0, one.placed - seen.get(one.name, 0))

@@ -240,11 +240,6 @@ def _plan(
     changes = nothing if placed.previous is None else placed.previous.changes(search)
     return {
         "version": VERSION,
-        "inputs": {
-            "nodes": search.ledger.fleet.fingerprint,
-            "roles": catalog_fingerprint(roles),
-            "models": catalog_fingerprint(models),
-        },
         **made,
         "unplaced": Refusals(writer, question).entries(),
         "on_demand": could,
@@ -253,5 +248,11 @@ def _plan(
         ),
         "nodes": writer.nodes(),
         "ledger": writer.ledger_rows(),
+        # The last of the file, and one line: a text that was cut lacks it.
+        "inputs": {
+            "nodes": search.ledger.fleet.fingerprint,
+            "roles": catalog_fingerprint(roles),
+            "models": catalog_fingerprint(models),
+        },
         "changes": changes | ({"bounded": bounded} if bounded else {}),
     }

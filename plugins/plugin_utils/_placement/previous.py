@@ -169,6 +169,10 @@ class Previous:
             if isinstance(shard, str):
                 return shard
             shards.append(shard)
+        gpus = [gpu for shard in shards for gpu in shard.gpus]
+        if len(set(gpus)) < len(gpus):
+            # A plan that somebody edited names a GPU twice.
+            return "in_use"
         seen = [shard for shard in shards if shard.unseen is None]
         if len(shards) != candidate.nodes or any(len(shard.gpus) != candidate.gpus for shard in seen):
             return PROFILE_GONE

@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import place_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
@@ -45,6 +46,7 @@ def what_if_lost(
     """For each node (or set of nodes that fail together) what is lost, what has another place, and what stays short.
 
     :param lost: names, or lists of names; without it every node that has something, in turn
+    :raises InputError: when a node is in no profile
     """
     there = _by_node(document)
     asked: Sequence[str | Sequence[str]] = _by_name(there) if lost is None else lost
@@ -54,7 +56,7 @@ def what_if_lost(
         names = [each] if isinstance(each, str) else list(each)
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise LookupError(f"{listing(unknown)}: no such node in the profiles")
+            raise InputError([f"{listing(unknown)}: no such node in the profiles"])
         left = [node for node in nodes if node["name"] not in names]
         after = plan(left, roles, models, document, moves=moves, passthrough=passthrough, engines=engines)
         answers.append(_answer(names, [name for node in names for name in there.get(node, ())], document, after))

@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The definitions as shell commands, for people who make their machines by hand."""
+"""The definitions as shell commands, for people who make their VMs by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEAD = """\
 #
 #   ssh root@NODE sh -s CLUSTER < this-file
 #
-# It makes what is not there yet, and ends at the first command that fails. A mapping or a machine that is there already
+# It makes what is not there yet, and ends at the first command that fails. A mapping or a VM that is there already
 # makes its command fail: take out the lines before it then.
 set -eu
 case "${1-}" in
@@ -40,7 +40,7 @@ esac
 
 
 def render_commands(vms: Iterable[Mapping[str, t.Any]]) -> str:
-    """Return a script that makes the mappings and machines of all clusters; every value from data is quoted."""
+    """Return a script that makes the mappings and VMs of all clusters; every value from data is quoted."""
     clusters: dict[str, list[Mapping[str, t.Any]]] = {}
     for one in sorted(vms, key=lambda one: natural_key(str(one["name"]))):
         clusters.setdefault(str(one["cluster"]), []).append(one)
@@ -62,11 +62,11 @@ def _of_cluster(vms: Sequence[Mapping[str, t.Any]]) -> Iterable[str]:
     for name in sorted(entries, key=natural_key):
         yield _command("create", "/cluster/mapping/pci", {"id": name, "map": sorted(entries[name])})
     for one in vms:
-        yield from _of_machine(one)
+        yield from _of_vm(one)
 
 
 def mapping_text(entry: Mapping[str, t.Any]) -> str:
-    """An entry of a mapping as PVE takes it."""
+    """Return an entry of a mapping as Proxmox VE takes it."""
     values = {
         "id": entry["pci_id"],
         "iommugroup": entry.get("iommu_group"),
@@ -77,7 +77,7 @@ def mapping_text(entry: Mapping[str, t.Any]) -> str:
     return ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
 
 
-def _of_machine(one: Mapping[str, t.Any]) -> Iterable[str]:
+def _of_vm(one: Mapping[str, t.Any]) -> Iterable[str]:
     vmid, config = one["vmid"], one["config"]
     path = f"/nodes/{one['pve_node']}/qemu"
     source = one.get("source") or {}

@@ -9,53 +9,24 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import _short_hash
+from ansible_collections.knaster.inventory.plugins.module_utils import _pci
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import short_hash
+
+if t.TYPE_CHECKING:
+    from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
 
 DEFAULT_PREFIX = "kn"
 
-# What PVE takes as a configuration id. It has no limit there; names of files and messages want one.
-CONFIG_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]+")
+# Proxmox VE has no limit for the id of a mapping; names of files and messages want one.
 MAX_ID = 100
-
-_ADDRESS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?")
-_PAIR = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})")
-
-
-class Address(t.NamedTuple):
-    """A PCI address; addresses sort in the order of the bus."""
-
-    domain: int
-    bus: int
-    slot: int
-    function: int
-
-    @property
-    def text(self) -> str:
-        """The address with its domain, as PVE compares it."""
-        return f"{self.path}.{self.function:x}"
-
-    @property
-    def path(self) -> str:
-        """The address without its function: all functions of the slot."""
-        return f"{self.domain:04x}:{self.bus:02x}:{self.slot:02x}"
 
 
 def parse_address(text: t.Any) -> Address | None:
-    """Read a PCI address; a missing domain is 0000, a missing function 0."""
-    match = _ADDRESS.fullmatch(text.strip().lower()) if isinstance(text, str) else None
-    if match is None:
-        return None
-    domain, bus, slot, function = (int(part, 16) if part else 0 for part in match.groups())
-    return Address(domain, bus, slot, function) if slot < 0x20 else None
-
-
-def pci_id(text: t.Any) -> str | None:
-    """Return a pair of vendor and device as PVE compares it: lower case, without ``0x``."""
-    match = _PAIR.fullmatch(text.strip().lower()) if isinstance(text, str) else None
-    return f"{match[1]}:{match[2]}" if match else None
+    """Return the address of a GPU, that of its first function where none is named, or None for other text."""
+    address = _pci.parse_address(text)
+    return address.first if address else None
 
 
 def mapping_id(prefix: str, pve_node: str, address: Address) -> str:
@@ -63,8 +34,8 @@ def mapping_id(prefix: str, pve_node: str, address: Address) -> str:
     parts = [prefix, pve_node.lower()]
     if address.domain:
         parts.append(f"{address.domain:04x}")
-    parts += [f"{address.bus:02x}", f"{address.slot:02x}"]
+    parts += [f"{address.bus:02x}", f"{address.device:02x}"]
     if address.function:
         parts.append(f"{address.function:x}")
     name = "-".join(parts)
-    return name if len(name) <= MAX_ID else f"{name[: MAX_ID - 7]}-{_short_hash(name)}"
+    return name if len(name) <= MAX_ID else f"{name[: MAX_ID - 7]}-{short_hash(name)}"

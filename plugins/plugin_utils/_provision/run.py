@@ -10,17 +10,22 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import (
     Definitions,
     make_definitions,
     place_of,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import (
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.findings import (
     ERROR,
     Finding,
-    find_problems,
+    make_finding,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import find_problems
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
+    Allowed,
+    Settings,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.steps import (
     Step,
@@ -28,11 +33,23 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.steps
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Settings
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run is asked to do.
+
+    With ``present`` false all VMs with our mark are removed, whatever the plan says. ``only`` are the nodes of the
+    inventory that the run is limited to.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    allowed: Allowed = field(default_factory=Allowed)
+    present: bool = True
+    only: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,44 +72,39 @@ def prepare(
     *,
     nodes: Sequence[Mapping[str, t.Any]],
     previous: Sequence[Mapping[str, t.Any]],
-    settings: Settings,
     clusters: Mapping[str, Cluster] | None,
-    allowed: Allowed,
-    present: bool = True,
-    only: Collection[str] | None = None,
+    run: Run,
 ) -> Prepared:
     """Make the definitions, compare them with the clusters and put the steps in order.
 
+    :param plan: a plan document
+    :param roles: the roles of the catalog, as plain data
+    :param nodes: the profiles of the nodes
+    :param previous: the last definitions
     :param clusters: the state of each cluster; None where nothing of them is asked and nothing is done to them
-    :param only: the nodes of the inventory that the run is limited to
-    :param present: False removes all machines with our mark, whatever the plan says
     """
     there = list((clusters or {}).values())
     definitions = make_definitions(
-        plan if present else {},
+        plan if run.present else {},
         roles,
         nodes=nodes,
         previous=previous,
         taken=[one for cluster in there for one in cluster.taken()],
         mappings=[one for cluster in there for one in cluster.mapping_list()],
-        settings=settings,
+        settings=run.settings,
     )
-    findings = [
-        Finding(severity=ERROR, code="definition", text=text, remedy="Nothing is done before that is right")
-        for text in definitions.errors
-    ]
-    if clusters is None:
-        return Prepared(definitions=definitions, findings=tuple(findings), steps=())
-    if not present:
-        allowed = replace(allowed, prune=True)
-    places = {place_of(str(node["name"]), settings, node): str(node["name"]) for node in reversed(nodes)}
-    problems = find_problems(definitions.vms, clusters, allowed=allowed)
-    if only is not None:
-        # What is wrong elsewhere does not keep a run from the nodes that it was limited to.
-        problems = [one for one in problems if not one.node or places.get((one.cluster, one.node), one.node) in only]
-    findings += problems
+    findings = [make_finding("definition", error=text) for text in definitions.errors]
     steps: list[Step] = []
-    if not any(one.severity == ERROR for one in findings):
-        steps = make_steps(definitions.vms, clusters, places, allowed=allowed, prefix=settings.prefix)
-        steps = [one for one in steps if only is None or one.host in only]
+    if clusters is not None:
+        allowed = run.allowed if run.present else replace(run.allowed, prune=True)
+        places = {place_of(str(node["name"]), run.settings, node): str(node["name"]) for node in reversed(nodes)}
+        # What is wrong elsewhere does not keep a run from the nodes that it was limited to.
+        findings += [
+            one
+            for one in find_problems(definitions.vms, clusters, allowed=allowed)
+            if run.only is None or not one.node or places.get((one.cluster, one.node), one.node) in run.only
+        ]
+        if not any(one.severity == ERROR for one in findings):
+            made = make_steps(definitions.vms, clusters, places, allowed=allowed, prefix=run.settings.mapping_prefix)
+            steps = [one for one in made if run.only is None or one.host in run.only]
     return Prepared(definitions=definitions, findings=tuple(findings), steps=tuple(steps))

@@ -12,20 +12,19 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
-    Address,
-    parse_address,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import parse_address
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
 
 _MAKING = frozenset(("create", "clone"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A machine that has a GPU in its configuration."""
+    """A guest that has a GPU in its configuration."""
 
     vmid: int
     name: str
@@ -63,7 +62,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """A machine or container; ``name`` is that of the mark where it is ours."""
+    """A VM or container; ``name`` is that of the mark where it is ours."""
 
     vmid: int
     kind: str
@@ -105,18 +104,20 @@ class Cluster:
     privileges: dict[str, frozenset[str]] | None = None
     warnings: tuple[str, ...] = ()
 
+    def is_online(self, node: str) -> bool:
+        """Return whether a node of this cluster answers."""
+        found = self.nodes.get(node)
+        return found is not None and found.online
+
     def privileges_at(self, path: str) -> frozenset[str]:
-        """What the user may on a path: what is said of the nearest path above it."""
+        """Return what the user may on a path: what is said of the nearest path above it."""
         given = self.privileges or {}
-        while True:
-            if path in given:
-                return given[path]
-            if path in ("", "/"):
-                return frozenset()
+        while path not in given and path not in ("", "/"):
             path = path.rpartition("/")[0] or "/"
+        return given.get(path, frozenset())
 
     def lacking(self, path: str, names: Iterable[str]) -> set[str]:
-        """Which of some privileges the user does not have on a path."""
+        """Return those of some privileges that the user does not have on a path."""
         have = self.privileges_at(path)
         if path.startswith("/sdn/zones/localnetwork/"):
             # A virtual network lies in a zone of its own, which its name does not tell.
@@ -125,20 +126,20 @@ class Cluster:
         return set() if "*" in have else set(names) - have
 
     def taken(self) -> Iterable[dict[str, t.Any]]:
-        """Its machines as ``vm_definitions`` takes them."""
+        """Yield its guests as ``vm_definitions`` takes them."""
         for guest in self.guests.values():
             if not guest.making:
                 yield {"vmid": guest.vmid, "name": guest.name, "cluster": self.name, "ours": guest.ours}
 
     def mapping_list(self) -> Iterable[dict[str, t.Any]]:
-        """The entries of its mappings as ``vm_definitions`` takes them."""
+        """Yield the entries of its mappings as ``vm_definitions`` takes them."""
         for name, entries in self.mappings.items():
             for entry in entries:
                 yield {"cluster": self.name, "id": name, "node": entry.get("node"), "path": entry.get("path")}
 
 
 def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any], *, identity: str = "") -> Cluster:
-    """Turn what ``proxmox_cluster_info`` and ``proxmox_pci_info`` returned into the state of a cluster."""
+    """Return the state of a cluster from what ``proxmox_cluster_info`` and ``proxmox_pci_info`` returned."""
     if answer.get("failed") or cards.get("failed") or "nodes" not in answer:
         failed = answer if answer.get("failed") or "nodes" not in answer else cards
         return Cluster(name=name, error=str(failed.get("msg") or "it was not asked"))
@@ -197,7 +198,7 @@ def _guest(one: Mapping[str, t.Any]) -> Guest:
     mark = one.get("mark") or {}
     return Guest(
         vmid=int(one["vmid"]),
-        kind="container" if one.get("kind") == "lxc" else "machine",
+        kind="container" if one.get("kind") == "lxc" else "VM",
         name=str(mark.get("vm") or one.get("name") or ""),
         node=str(one.get("node") or ""),
         running=one.get("status") == "running",

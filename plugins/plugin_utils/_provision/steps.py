@@ -24,18 +24,16 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import (
-        Allowed,
-        Definition,
-    )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Definition
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import (
         Cluster,
         Guest,
         Holder,
     )
 
-# Machines that are not wanted any more go first, then machines let go of GPUs that others get: both make room. Mappings come
-# before the machines that name them, and go after those that did.
+# VMs that are not wanted any more go first, then VMs let go of GPUs that others get: both make room. Mappings come
+# before the VMs that name them, and go after those that did.
 REMOVE, RELEASE, MAP, MAKE, UNMAP = PHASES = ("remove", "release", "map", "make", "unmap")
 
 
@@ -50,7 +48,7 @@ class Step:
     args: dict[str, t.Any]
 
     def plain(self) -> dict[str, t.Any]:
-        """The step as data."""
+        """Return the step as data."""
         return {"text": self.text, **self.args}
 
 
@@ -69,15 +67,10 @@ def make_steps(
     steps: list[Step] = []
     for name, cluster in sorted(clusters.items()):
         if cluster.error is None:
-            there = [one for one in vms if one["cluster"] == name and _is_online(cluster, one["pve_node"])]
+            there = [one for one in vms if one["cluster"] == name and cluster.is_online(one["pve_node"])]
             planned = {one["vmid"] for one in vms if one["cluster"] == name}
             steps += _Maker(cluster, there, planned, hosts, allowed).steps(prefix=prefix)
     return sorted(steps, key=lambda one: (PHASES.index(one.phase), natural_key(one.host), natural_key(one.text)))
-
-
-def _is_online(cluster: Cluster, node: str) -> bool:
-    found = cluster.nodes.get(node)
-    return found is not None and found.online
 
 
 class _Maker:
@@ -97,37 +90,42 @@ class _Maker:
         self.by_vmid = {one["vmid"]: one for one in vms}
 
     def steps(self, *, prefix: str) -> Iterable[Step]:
-        removed = set()
-        for guest in self.cluster.guests.values():
-            if guest.ours and _is_online(self.cluster, guest.node) and self._goes(guest):
-                removed.add(guest.vmid)
-                yield self._step(REMOVE, guest.node, f"{guest.name} ({guest.vmid}) on {guest.node}", vm=_absent(guest))
-        running = set()
-        for vmid, keys in self._released(removed).items():
-            guest = self.cluster.guests[vmid]
-            if guest.running:
-                running.add(vmid)
-            vm = self._without(guest, keys)
-            yield self._step(RELEASE, guest.node, f"take {', '.join(keys)} from {guest.name} ({vmid})", vm=vm)
+        guests = self.cluster.guests
+        removed = [one for one in guests.values() if one.ours and self.cluster.is_online(one.node) and self._goes(one)]
+        gone = {guest.vmid for guest in removed}
+        for guest in removed:
+            vm = {"vmid": guest.vmid, "name": guest.name, "node": guest.node, "state": "absent"}
+            yield self._step(REMOVE, guest.node, f"{guest.name} ({guest.vmid}) on {guest.node}", vm=vm)
+        released = self._released(gone)
+        for vmid, keys in released.items():
+            guest = guests[vmid]
+            text = f"take {', '.join(keys)} from {guest.name} ({vmid})"
+            yield self._step(RELEASE, guest.node, text, vm=self._without(guest, keys))
         yield from self._mappings()
         for one in self.vms:
-            started = True if one["start"] or one["vmid"] in running else None
-            text = f"{one['name']} ({one['vmid']}) on {one['pve_node']}"
-            # What a run in check mode would find is still as it was before the steps above.
-            vm = _present(one, started=started) | {"anew": one["vmid"] in removed}
-            yield self._step(MAKE, one["pve_node"], text, vm=vm)
+            vmid = one["vmid"]
+            was_stopped = vmid in released and guests[vmid].running
+            vm = {key: one[key] for key in ("vmid", "name", "config", "mappings", "fingerprint")} | {
+                "node": one["pve_node"],
+                "source": one.get("source") or {},
+                "state": "present",
+                "started": True if one["start"] or was_stopped else None,
+                # What a run in check mode would find is still as it was before the steps above.
+                "anew": vmid in gone,
+            }
+            yield self._step(MAKE, one["pve_node"], f"{one['name']} ({vmid}) on {one['pve_node']}", vm=vm)
         if self.allowed.prune:
             yield from self._unused_mappings(prefix)
 
     def _goes(self, guest: Guest) -> bool:
-        """Whether a machine of ours is removed: in no plan, or on another node than planned."""
+        """Return whether a VM of ours is removed: it is in no plan, or on another node than planned."""
         if guest.vmid not in self.planned:
             return self.allowed.prune
         one = self.by_vmid.get(guest.vmid)
         return one is not None and guest.node != one["pve_node"] and guest.name == one["name"] and self.allowed.recreate
 
     def _released(self, removed: set[int]) -> dict[int, list[str]]:
-        """Which devices planned machines have to let go, because another machine gets their GPUs."""
+        """Return the devices that planned VMs have to let go, because another VM gets their GPUs."""
         keys: dict[int, set[str]] = {}
         for one in self.vms:
             cards = self.cluster.nodes[one["pve_node"]].cards or {}
@@ -152,7 +150,7 @@ class _Maker:
         )
 
     def _without(self, guest: Guest, keys: Sequence[str]) -> dict[str, t.Any]:
-        """A machine without its GPUs, standing still; what it is to have comes when it is made what the plan says."""
+        """Return a VM without its GPUs, standing still; what it is to have comes when it is made what the plan says."""
         one = self.by_vmid[guest.vmid]
         config: dict[str, t.Any] = {key: one["config"][key] for key in one["config"] if not key.startswith("hostpci")}
         config |= dict.fromkeys(keys)
@@ -174,27 +172,22 @@ class _Maker:
                 yield self._step(MAP, ordered[0]["node"], f"mapping {name}", mapping=mapping)
 
     def _unused_mappings(self, prefix: str) -> Iterable[Step]:
-        """Mappings that this collection named after a GPU, when no planned machine has the GPU."""
+        """Yield the removal of mappings that this collection named after a GPU, when no planned VM has the GPU."""
         used = {entry["id"] for one in self.vms for entry in one["mappings"]}
         for name, entries in sorted(self.cluster.mappings.items()):
             if name in used or not entries or not all(_is_named_by_us(name, entry, prefix) for entry in entries):
                 continue
             node = str(entries[0]["node"])
-            if _is_online(self.cluster, node) and not self._is_kept(name, node):
-                mapping = {"id": name, "entries": [], "state": "absent", "used": self._has_holders(name, node)}
+            holders = self._holders(name, node) if self.cluster.is_online(node) else None
+            # A mapping of ours that an external VM uses stays.
+            if holders is not None and all(holder.ours for holder in holders):
+                mapping = {"id": name, "entries": [], "state": "absent", "used": bool(holders)}
                 yield self._step(UNMAP, node, f"mapping {name}", mapping=mapping)
 
     def _holders(self, name: str, node: str) -> list[Holder]:
         cards = self.cluster.nodes[node].cards or {}
         paths = [parse_address(entry.get("path")) for entry in self.cluster.mappings[name]]
         return [holder for address in paths if address in cards for holder in cards[address].holders]
-
-    def _is_kept(self, name: str, node: str) -> bool:
-        """Whether somebody else's machine uses a mapping of ours."""
-        return any(not holder.ours for holder in self._holders(name, node))
-
-    def _has_holders(self, name: str, node: str) -> bool:
-        return bool(self._holders(name, node))
 
     def _step(self, phase: str, pve_node: str, text: str, **args: t.Any) -> Step:
         host = self.hosts.get((self.cluster.name, pve_node))
@@ -207,7 +200,7 @@ class _Maker:
 
 
 def _known(entry: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """An entry as the module takes it."""
+    """Return an entry as the module takes it."""
     keys = ("node", "path", "pci_id", "subsystem_id", "iommu_group")
     return {key: entry[key] for key in keys if entry.get(key) is not None}
 
@@ -215,17 +208,3 @@ def _known(entry: Mapping[str, t.Any]) -> dict[str, t.Any]:
 def _is_named_by_us(name: str, entry: Mapping[str, t.Any], prefix: str) -> bool:
     address = parse_address(entry.get("path"))
     return address is not None and mapping_id(prefix, str(entry.get("node")), address) == name
-
-
-def _present(one: Definition, *, started: bool | None) -> dict[str, t.Any]:
-    values = {key: one[key] for key in ("vmid", "name", "config", "mappings", "fingerprint")}
-    return values | {
-        "node": one["pve_node"],
-        "source": one.get("source") or {},
-        "state": "present",
-        "started": started,
-    }
-
-
-def _absent(guest: Guest) -> dict[str, t.Any]:
-    return {"vmid": guest.vmid, "name": guest.name, "node": guest.node, "state": "absent"}

@@ -5,7 +5,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Machines and findings as text."""
+"""VMs, findings and steps as text."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Finding
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.findings import Finding
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import Cluster
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.steps import Step
 
-_HEADER = ("NODE", "MACHINE", "VMID", "WHAT", "CARDS", "CORES", "MEMORY MIB", "NOW")
-_DONE_HEADER = ("NODE", "MACHINE", "VMID", "NOW", "DONE")
+_HEADER = ("NODE", "VM", "VMID", "WHAT", "GPUS", "CORES", "MEMORY MIB", "NOW")
+_DONE_HEADER = ("NODE", "VM", "VMID", "NOW", "DONE")
 
 
-def format_machines(vms: Iterable[Mapping[str, t.Any]], clusters: Mapping[str, Cluster] | None) -> str:
-    """The definitions as a table, with what is there now where that was asked."""
+def format_vms(vms: Iterable[Mapping[str, t.Any]], clusters: Mapping[str, Cluster] | None) -> str:
+    """Return the definitions as a table, with what is there now where that was asked."""
     rows = []
     for one in sorted(vms, key=lambda one: (natural_key(one["node"]), natural_key(one["name"]))):
         what = ", ".join(one["roles"]) if "roles" in one else one.get("role") or f"model {one['model']}"
-        cards = ", ".join(entry["path"] for entry in one["mappings"]) or None
-        config = one["config"]
-        row = [one["node"], one["name"], one["vmid"], what, cards, config["cores"], config["memory"]]
-        rows.append([*row, _now(one, clusters)])
+        gpus = ", ".join(entry["path"] for entry in one["mappings"]) or None
+        config = [one["config"][key] for key in ("cores", "memory")]
+        rows.append([one["node"], one["name"], one["vmid"], what, gpus, *config, _now(one, clusters)])
     lines = format_columns(_HEADER, rows)
-    return "\n".join(lines) + "\n" if rows else "The plan has no machines.\n"
+    return "\n".join(lines) + "\n" if rows else "The plan has no VMs.\n"
 
 
 def _now(one: Mapping[str, t.Any], clusters: Mapping[str, Cluster] | None) -> str | None:
@@ -49,18 +48,18 @@ def _now(one: Mapping[str, t.Any], clusters: Mapping[str, Cluster] | None) -> st
 
 
 def format_findings(findings: Sequence[Finding]) -> str:
-    """The findings as lines, the worst first. That a machine is not there yet is said by the table."""
+    """Return the findings as lines, the worst first. That a VM is not there yet is said by the table."""
     return "".join(f"{_one_line(one.line())}\n" for one in findings if one.code != "missing")
 
 
 def format_steps(steps: Sequence[Step]) -> str:
-    """What is going to be done, in order."""
+    """Return what is going to be done, in order."""
     titles = {"remove": "To remove", "release": "To do first", "map": "To make or change", "unmap": "To remove"}
     return "".join(f"{titles[one.phase]}: {_one_line(one.text)}\n" for one in steps if one.phase in titles)
 
 
 def format_results(results: Iterable[Mapping[str, t.Any]]) -> str:
-    """What the modules did, as a table and the notes that somebody should read."""
+    """Return what the modules did, as a table and the notes that somebody should read."""
     rows, notes = [], []
     for result in results:
         vm = (result.get("item") or {}).get("vm") or {}
@@ -86,7 +85,7 @@ def _notes(name: str, result: Mapping[str, t.Any]) -> Iterable[str]:
         keys = ", ".join(sorted(pending, key=natural_key)) or "a change"
         yield f"{name}: {keys} waits for a restart"
     for one in result.get("external_additions") or ():
-        yield f"{name}: {one.get('key')} ({one.get('value')}) was added by somebody else"
+        yield f"{name}: {one.get('key')} ({one.get('value')}) was added manually"
     for one in result.get("attention") or ():
         yield f"{name}: {one.get('key')}: {one.get('text')}. {one.get('remedy')}"
 

@@ -168,10 +168,10 @@ def compose_file(command: Command, service: Mapping[str, t.Any]) -> str:
 def compose_service(slot: Mapping[str, t.Any], command: Command, images: Mapping[str, str]) -> dict[str, t.Any]:
     """Return the compose service, with every text as compose reads it."""
     first = compose_text(command.argv[0])
-    cards = slot.get("gpus") or () if command.cards is None else command.cards
-    devices = _devices(cards, all_of_them=command.cards is None) if cards else {}
+    gpus = slot.get("gpus") or () if command.gpus is None else command.gpus
+    devices = _devices(gpus, all_of_them=command.gpus is None) if gpus else {}
     env = dict(command.env)
-    if "deploy" in devices and command.cards is not None:
+    if "deploy" in devices and command.gpus is not None:
         # In the container only these GPUs are there, and are counted anew.
         env = {name: value for name, value in env.items() if name not in VARIABLES}
     service: dict[str, t.Any] = {
@@ -200,10 +200,10 @@ def _image(slot: Mapping[str, t.Any], engine: str) -> str:
     return IMAGES[engine]
 
 
-def _devices(cards: Sequence[Mapping[str, t.Any]], *, all_of_them: bool) -> dict[str, t.Any]:
-    vendor = vendor_of(cards) or "nvidia"
+def _devices(gpus: Sequence[Mapping[str, t.Any]], *, all_of_them: bool) -> dict[str, t.Any]:
+    vendor = vendor_of(gpus) or "nvidia"
     if vendor == "nvidia":
-        which = {"count": "all"} if all_of_them else {"device_ids": device_ids(cards)}
+        which = {"count": "all"} if all_of_them else {"device_ids": device_ids(gpus)}
         devices = [{"driver": "nvidia", **which, "capabilities": ["gpu"]}]
         return {"deploy": {"resources": {"reservations": {"devices": devices}}}}
     return {"devices": ["/dev/dri", *(["/dev/kfd"] if vendor == "amd" else [])]}

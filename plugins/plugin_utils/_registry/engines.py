@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gpus import (
     VARIABLES,
-    visible_cards,
+    visible_gpus,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import is_address
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import EnvRef, clean
@@ -34,7 +34,14 @@ if t.TYPE_CHECKING:
 RAY_PORT = 6379
 SGLANG_PORT = 20000
 RPC_PORT = 50052
-MEET_PORTS: Mapping[str, int] = {"vllm": RAY_PORT, "sglang": SGLANG_PORT, "llamacpp": RPC_PORT}
+RENDEZVOUS_PORTS: Mapping[str, int] = {"vllm": RAY_PORT, "sglang": SGLANG_PORT, "llamacpp": RPC_PORT}
+
+# What a slot must have to be started, and what is said where it does not.
+_NEEDED = {
+    "model": "no model is set for it",
+    "source": "the catalog has no source for its model",
+    "endpoint": "its port is not known",
+}
 
 # text-embeddings-inference takes so many tokens at once unless it is told otherwise.
 _TEI_TOKENS = 16384
@@ -43,16 +50,19 @@ _SOURCE = re.compile(
 )
 
 
+_POOLING = ("embedding", "reranker")
+
+
 class NoCommandError(Exception):
     """A slot whose engine cannot be started by a command; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What starts the engine of a slot, or one part of it, on one machine.
+    """What starts the engine of a slot, or one part of it, in one VM or on one node.
 
-    ``env`` are plain values; ``passed`` are variables that the machine knows and the engine reads. On bare metal there is
-    no ``vm``, and the engine has only these ``cards`` of its machine.
+    ``env`` are plain values; ``passed`` are variables that the VM or node knows and the engine reads. On bare metal there is
+    no ``vm``, and the engine has only these ``gpus`` of its node.
     """
 
     slot: str
@@ -63,7 +73,7 @@ class Command:
     argv: tuple[Word, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     passed: tuple[str, ...] = ()
-    cards: tuple[Mapping[str, t.Any], ...] | None = None
+    gpus: tuple[Mapping[str, t.Any], ...] | None = None
     port: int | None = None
     local_path: str | None = None
 
@@ -80,13 +90,15 @@ class _Line:
         """Return whether the profile's own arguments give an option."""
         return any(_option(word) in names for word in self.args)
 
-    def add(self, name: str, *values: object, also: Sequence[str] = ()) -> None:
-        """Add an option with its values, unless the profile gives it (``also``: its other names)."""
-        if not self.states(name, *also):
+    def add(self, name: str, *values: object, also: Sequence[str] = (), when: object = True) -> None:
+        """Add an option with its values, unless the profile gives it (``also``: its other names) or a value is None."""
+        if when and None not in values and not self.states(name, *also):
             self.words += [name, *(value if isinstance(value, EnvRef) else str(value) for value in values)]
 
-    def profile(self, name: str) -> int:
-        return int((self.slot.get("profile") or {}).get(name) or 1)
+    def profile(self, name: str) -> int | None:
+        """Return a size of the profile; None where it is 1, as engines have it by themselves."""
+        size = int((self.slot.get("profile") or {}).get(name) or 1)
+        return size if size > 1 else None
 
 
 def _option(word: str) -> str:
@@ -105,12 +117,9 @@ def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> lis
     make = _ENGINES.get(engine)
     if make is None:
         raise NoCommandError(f"it is not known how {engine} is started")
-    if slot.get("model") is None:
-        raise NoCommandError("no model is settled for it")
-    if slot.get("source") is None:
-        raise NoCommandError("the catalog has no source for its model")
-    if slot.get("endpoint") is None:
-        raise NoCommandError("its port is not known")
+    for key, reason in _NEEDED.items():
+        if slot.get(key) is None:
+            raise NoCommandError(reason)
     profile = slot.get("profile") or {}
     told: Mapping[str, str] = profile.get("env") or {}
     if slot.get("bare_metal"):
@@ -122,13 +131,10 @@ def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> lis
     found = []
     for rank, line in enumerate(lines):
         shard = slot["shards"][rank] if len(lines) > 1 else slot
-        own = dict(env)
-        cards: tuple[Mapping[str, t.Any], ...] | None = None
-        if slot.get("bare_metal"):
-            cards = tuple(shard.get("gpus") or ())
-            own |= visible_cards(cards)
+        gpus = tuple(shard.get("gpus") or ()) if slot.get("bare_metal") else None
+        own = env if gpus is None else env | visible_gpus(gpus)
         if len(lines) > 1 and engine == "vllm" and is_address(shard["host"]):
-            own["VLLM_HOST_IP"] = shard["host"].strip("[]")
+            own = own | {"VLLM_HOST_IP": shard["host"].strip("[]")}
         found.append(
             Command(
                 slot=str(slot["slot"]),
@@ -139,7 +145,7 @@ def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> lis
                 argv=tuple(word if isinstance(word, EnvRef) else clean(word) for word in line),
                 env=own,
                 passed=(*(name for name in told if name not in env), *_KEYS.get(engine, ()), "HF_TOKEN"),
-                cards=cards,
+                gpus=gpus,
                 port=_port(slot) if rank == 0 else None,
                 local_path=source if source.startswith("/") else None,
             )
@@ -151,8 +157,8 @@ def _port(slot: Mapping[str, t.Any]) -> int:
     return int(str(slot["endpoint"]).rpartition(":")[2])
 
 
-def _meet_port(slot: Mapping[str, t.Any]) -> int:
-    return int(slot.get("meet_port") or MEET_PORTS[str(slot["engine"])])
+def _rendezvous_port(slot: Mapping[str, t.Any]) -> int:
+    return int(slot.get("rendezvous_port") or RENDEZVOUS_PORTS[str(slot["engine"])])
 
 
 def _bind(slot: Mapping[str, t.Any]) -> str:
@@ -183,26 +189,19 @@ def _vllm(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[l
     line.add("--host", _bind(slot))
     line.add("--port", _port(slot))
     line.add("--served-model-name", *_names(slot))
-    if revision:
-        line.add("--revision", revision)
-    if line.profile("tp") > 1:
-        line.add("--tensor-parallel-size", line.profile("tp"), also=("-tp",))
-    if line.profile("pp") > 1:
-        line.add("--pipeline-parallel-size", line.profile("pp"), also=("-pp",))
-    if slot.get("context_length"):
-        line.add("--max-model-len", slot["context_length"])
-    if slot.get("memory_fraction"):
-        line.add("--gpu-memory-utilization", slot["memory_fraction"], also=("--kv-cache-memory-bytes",))
-    if slot.get("kind") in ("embedding", "reranker"):
-        line.add("--runner", "pooling")
-    if slot.get("lora"):
-        line.add("--enable-lora")
+    line.add("--revision", revision)
+    line.add("--tensor-parallel-size", line.profile("tp"), also=("-tp",))
+    line.add("--pipeline-parallel-size", line.profile("pp"), also=("-pp",))
+    line.add("--max-model-len", slot.get("context_length") or None)
+    line.add("--gpu-memory-utilization", slot.get("memory_fraction") or None, also=("--kv-cache-memory-bytes",))
+    line.add("--runner", "pooling", when=slot.get("kind") in _POOLING)
+    line.add("--enable-lora", when=slot.get("lora"))
     hosts = _heads(slot)
     if not hosts:
         return [[*line.words, *args]]
     line.add("--distributed-executor-backend", "ray")
     # The parts of the replica meet at the head; the engine waits there until all of them are in.
-    port = _meet_port(slot)
+    port = _rendezvous_port(slot)
     # On a node others may have a Ray of their own, so that the engine is told which one is meant.
     run = f'exec env "RAY_ADDRESS={hosts[0]}:{port}" "$@"' if slot.get("bare_metal") else 'exec "$@"'
     head: list[Word] = ["/bin/sh", "-c", f"ray start --head --port={port} && {run}", "sh", *line.words, *args]
@@ -216,41 +215,30 @@ def _sglang(slot: Mapping[str, t.Any], args: Sequence[str], keys: bool) -> list[
     line.add("--host", _bind(slot))
     line.add("--port", _port(slot))
     line.add("--served-model-name", slot["model"])
-    if revision:
-        line.add("--revision", revision)
-    if line.profile("tp") > 1:
-        line.add("--tp-size", line.profile("tp"), also=("--tensor-parallel-size", "--tp"))
-    if line.profile("pp") > 1:
-        line.add("--pp-size", line.profile("pp"), also=("--pipeline-parallel-size", "--pp"))
-    if slot.get("context_length"):
-        line.add("--context-length", slot["context_length"])
-    if slot.get("memory_fraction"):
-        line.add("--mem-fraction-static", _static_fraction(slot))
-    if slot.get("kind") in ("embedding", "reranker"):
-        line.add("--is-embedding")
-    if slot.get("lora"):
-        # Adapters that are loaded later must fit what the engine was told when it started.
-        line.add("--enable-lora")
-        line.add("--max-lora-rank", 64, also=("--lora-paths",))
-        line.add("--lora-target-modules", "all", also=("--lora-paths",))
+    line.add("--revision", revision)
+    line.add("--tp-size", line.profile("tp"), also=("--tensor-parallel-size", "--tp"))
+    line.add("--pp-size", line.profile("pp"), also=("--pipeline-parallel-size", "--pp"))
+    line.add("--context-length", slot.get("context_length") or None)
+    line.add("--mem-fraction-static", _static_fraction(slot))
+    line.add("--is-embedding", when=slot.get("kind") in _POOLING)
+    # Adapters that are loaded later must fit what the engine was told when it started.
+    line.add("--enable-lora", when=slot.get("lora"))
+    line.add("--max-lora-rank", 64, also=("--lora-paths",), when=slot.get("lora"))
+    line.add("--lora-target-modules", "all", also=("--lora-paths",), when=slot.get("lora"))
     line.add("--enable-metrics")
-    if keys:
-        line.add("--api-key", EnvRef("SGLANG_API_KEY"))
+    line.add("--api-key", EnvRef("SGLANG_API_KEY"), when=keys)
     hosts = _heads(slot)
     if not hosts:
         return [[*line.words, *args]]
-    meet: list[Word] = [
-        "--dist-init-addr",
-        f"{hosts[0]}:{_meet_port(slot)}",
-        "--nnodes",
-        str(len(hosts)),
-        "--node-rank",
-    ]
-    return [[*line.words, *meet, str(rank), *args] for rank in range(len(hosts))]
+    head = f"{hosts[0]}:{_rendezvous_port(slot)}"
+    joint: list[Word] = ["--dist-init-addr", head, "--nnodes", str(len(hosts)), "--node-rank"]
+    return [[*line.words, *joint, str(rank), *args] for rank in range(len(hosts))]
 
 
-def _static_fraction(slot: Mapping[str, t.Any]) -> float:
+def _static_fraction(slot: Mapping[str, t.Any]) -> float | None:
     """SGLang counts weights and cache only: what the engine takes beside them comes off its share."""
+    if not slot.get("memory_fraction"):
+        return None
     beside = 4.0
     sizes = [gpu["memory_gb"] for gpu in slot.get("gpus") or () if gpu.get("memory_gb")]
     share = float(slot["memory_fraction"])
@@ -270,16 +258,14 @@ def _llamacpp(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> li
     elif slot.get("memory_fraction") and slot["gpus"][0].get("memory_gb"):
         left = (1 - float(slot["memory_fraction"])) * slot["gpus"][0]["memory_gb"] * 1024
         line.add("--fit-target", int(left), also=("-fitt",))
-    if slot.get("kind") == "embedding":
-        line.add("--embedding", also=("--embeddings",))
-    if slot.get("kind") == "reranker":
-        line.add("--reranking", also=("--rerank",))
+    line.add("--embedding", also=("--embeddings",), when=slot.get("kind") == "embedding")
+    line.add("--reranking", also=("--rerank",), when=slot.get("kind") == "reranker")
     line.add("--metrics")
     hosts = _heads(slot)
     if not hosts:
         return [[*line.words, *args]]
-    line.add("--rpc", ",".join(f"{host}:{_meet_port(slot)}" for host in hosts[1:]))
-    worker: list[Word] = ["rpc-server", "--host", _bind(slot), "--port", str(_meet_port(slot))]
+    line.add("--rpc", ",".join(f"{host}:{_rendezvous_port(slot)}" for host in hosts[1:]))
+    worker: list[Word] = ["rpc-server", "--host", _bind(slot), "--port", str(_rendezvous_port(slot))]
     return [[*line.words, *args], *(list(worker) for _host in hosts[1:])]
 
 
@@ -311,10 +297,9 @@ def _tei(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[li
     line.add("--hostname", _bind(slot))
     line.add("--port", _port(slot), also=("-p",))
     line.add("--served-model-name", slot["model"])
-    if revision:
-        line.add("--revision", revision)
-    if (slot.get("context_length") or 0) > _TEI_TOKENS:
-        line.add("--max-batch-tokens", slot["context_length"])
+    line.add("--revision", revision)
+    context = slot.get("context_length") or 0
+    line.add("--max-batch-tokens", context, when=context > _TEI_TOKENS)
     return [[*line.words, *args]]
 
 
@@ -324,8 +309,7 @@ def _infinity(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> li
     line.add("--served-model-name", slot["model"])
     line.add("--host", _bind(slot))
     line.add("--port", _port(slot))
-    if revision:
-        line.add("--revision", revision)
+    line.add("--revision", revision)
     line.add("--device", "cuda" if slot.get("gpus") else "cpu")
     return [[*line.words, *args]]
 

@@ -22,9 +22,12 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote 
     swap_text,
     swap_word,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shown
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import Command
 
 LITELLM = "litellm"
 LLAMA_SWAP = "llama-swap"
@@ -42,14 +45,24 @@ _SUPPORTS: Mapping[str, str] = {
     "reasoning": "supports_reasoning",
     "audio": "supports_audio_input",
 }
+_INFO_TEXTS = ("role", "node", "fabric", "routing_profile", "license", "quantization")
+_INFO_VALUES = ("lora", "simulated", "slo", "idle_timeout", "startup_timeout")
+# What llama-swap is told of a slot without understanding it.
+_METADATA = (
+    "slot",
+    "role",
+    "node",
+    "max_output",
+    "routing_profile",
+    "license",
+    "quantization",
+    "lora",
+    "simulated",
+)
 # llama-swap refuses less, and longer names and descriptions.
 _LEAST_HEALTH_TIMEOUT = 15
 _MAX_NAME = 128
 _MAX_DESCRIPTION = 1024
-
-
-class GatewayError(InputError):
-    """A configuration that cannot be made; ``errors`` has one text for each thing that is wrong."""
 
 
 def make_gateway(
@@ -59,15 +72,15 @@ def make_gateway(
 
     :param form: litellm or llama-swap
     :param api_key_env: the variable with the key of the engines, where they want one
-    :param vm: for llama-swap, the machine (or on bare metal the node) that it runs on: only its slots, asked on itself
-    :raises GatewayError: with everything that is wrong
+    :param vm: for llama-swap, the VM (or on bare metal the node) that it runs on: only its slots, asked on itself
+    :raises InputError: with everything that is wrong
     """
     makers: Mapping[str, Callable[[list[Mapping[str, t.Any]], str, str], dict[str, t.Any]]] = {
         LITELLM: _litellm,
         LLAMA_SWAP: _llama_swap,
     }
     if form not in makers:
-        raise GatewayError([f"format: {form!r} is none of {', '.join(FORMATS)}"])
+        raise InputError([f"format: must be one of {', '.join(FORMATS)}, not {shown(form)}"])
     serving = [slot for slot in slots if slot.get("model") is not None and slot.get("endpoint") is not None]
     return makers[form](serving, api_key_env, vm)
 
@@ -86,27 +99,25 @@ def _litellm(slots: list[Mapping[str, t.Any]], api_key_env: str, _vm: str) -> di
         if str(name).startswith(_ENV_PREFIX)
     ]
     if errors:
-        raise GatewayError(errors)
+        raise InputError(errors)
     aliases = {
         clean(str(alias)): clean(name)
         for name, slot in sorted(names.items())
         for alias in slot.get("aliases") or ()
         if alias not in names
     }
-    fallbacks: list[dict[str, list[str]]] = []
-    for name, slot in sorted(names.items()):
-        others = [clean(str(other)) for other in slot.get("fallbacks") or () if other in names]
-        if others:
-            fallbacks.append({clean(name): others})
-    document: dict[str, t.Any] = {"model_list": [_deployment(slot, api_key_env) for slot in slots]}
-    settings: dict[str, t.Any] = {}
-    if aliases:
-        settings["model_group_alias"] = aliases
-    if fallbacks:
-        settings["fallbacks"] = fallbacks
-    if settings:
-        document["router_settings"] = settings
-    return document
+    fallbacks = [
+        {clean(name): others}
+        for name, slot in sorted(names.items())
+        if (others := [clean(str(other)) for other in slot.get("fallbacks") or () if other in names])
+    ]
+    settings = _filled(model_group_alias=aliases, fallbacks=fallbacks)
+    return {"model_list": [_deployment(slot, api_key_env) for slot in slots], **_filled(router_settings=settings)}
+
+
+def _filled(**values: t.Any) -> dict[str, t.Any]:
+    """Return those of some values that are not empty."""
+    return {name: value for name, value in values.items() if value}
 
 
 def _deployment(slot: Mapping[str, t.Any], api_key_env: str) -> dict[str, t.Any]:
@@ -121,24 +132,21 @@ def _deployment(slot: Mapping[str, t.Any], api_key_env: str) -> dict[str, t.Any]
     if slot.get("idle_timeout") is not None and slot.get("startup_timeout") is not None:
         # The first request after a rest waits until the model is loaded again.
         params["timeout"] = max(600, slot["startup_timeout"])
-    info: dict[str, t.Any] = {"id": slot["slot"], "mode": _MODES[kind]}
-    if slot.get("description"):
-        info["description"] = _litellm_text(slot["description"])
-    if slot.get("context_length") is not None:
-        info["max_input_tokens"] = slot["context_length"]
-    if slot.get("max_output") is not None:
-        info |= {"max_output_tokens": slot["max_output"], "max_tokens": slot["max_output"]}
     capabilities = [str(word) for word in slot.get("capabilities") or ()]
-    info |= {_SUPPORTS[word]: True for word in capabilities if word in _SUPPORTS}
-    if capabilities:
-        info["capabilities"] = [_litellm_text(word) for word in capabilities]
-    for key in ("role", "node", "fabric", "routing_profile", "license", "quantization"):
-        if slot.get(key) is not None:
-            info[key] = _litellm_text(slot[key])
-    for key in ("lora", "simulated", "slo", "idle_timeout", "startup_timeout"):
-        if slot.get(key) is not None:
-            info[key] = slot[key]
-    return {"model_name": clean(str(slot["model"])), "litellm_params": params, "model_info": info}
+    info = {
+        "id": slot["slot"],
+        "mode": _MODES[kind],
+        "description": _litellm_text(slot["description"]) if slot.get("description") else None,
+        "max_input_tokens": slot.get("context_length"),
+        "max_output_tokens": slot.get("max_output"),
+        "max_tokens": slot.get("max_output"),
+        **{_SUPPORTS[word]: True for word in capabilities if word in _SUPPORTS},
+        "capabilities": [_litellm_text(word) for word in capabilities] or None,
+        **{key: _litellm_text(slot[key]) for key in _INFO_TEXTS if slot.get(key) is not None},
+        **{key: slot.get(key) for key in _INFO_VALUES},
+    }
+    known = {name: value for name, value in info.items() if value is not None}
+    return {"model_name": clean(str(slot["model"])), "litellm_params": params, "model_info": known}
 
 
 def _litellm_text(text: t.Any) -> str:
@@ -169,12 +177,8 @@ def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> 
     timeouts = [_LEAST_HEALTH_TIMEOUT]
     others: list[Mapping[str, t.Any]] = []
     for slot in slots:
-        try:
-            head, *parts = engine_commands(slot, api_keys=bool(api_key_env))
-        except NoCommandError:
-            others.append(slot)
-            continue
-        if parts:
+        head = _only_command(slot, api_keys=bool(api_key_env))
+        if head is None:
             others.append(slot)
             continue
         name = swap_text(str(slot["model"]))
@@ -193,17 +197,22 @@ def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> 
         models[key] = entry
         machines.setdefault(machine_name(slot), []).append(key)
         timeouts.append(slot.get("startup_timeout") or 0)
-    document: dict[str, t.Any] = {"healthCheckTimeout": max(timeouts), "models": models}
-    if machines:
-        # Every slot has its own place: nothing is unloaded because something else is asked for.
-        document["groups"] = {
-            name: {"swap": False, "exclusive": False, "persistent": True, "members": members}
-            for name, members in machines.items()
-        }
+    # Every slot has its own place: nothing is unloaded because something else is asked for.
+    groups = {
+        name: {"swap": False, "exclusive": False, "persistent": True, "members": members}
+        for name, members in machines.items()
+    }
     peers = {} if vm else _peers(others, {*models, *seen}, api_key_env)
-    if peers:
-        document["peers"] = peers
-    return document
+    return {"healthCheckTimeout": max(timeouts), "models": models, **_filled(groups=groups, peers=peers)}
+
+
+def _only_command(slot: Mapping[str, t.Any], *, api_keys: bool) -> Command | None:
+    """What starts a slot whose engine is one process; None where there is no such command."""
+    try:
+        commands = engine_commands(slot, api_keys=api_keys)
+    except NoCommandError:
+        return None
+    return commands[0] if len(commands) == 1 else None
 
 
 def _peers(slots: Iterable[Mapping[str, t.Any]], taken: set[str], api_key_env: str) -> dict[str, dict[str, t.Any]]:
@@ -223,47 +232,24 @@ def _process(slot: Mapping[str, t.Any], argv: list[t.Any], env: Mapping[str, str
     endpoint = str(slot["endpoint"])
     paths = slot.get("paths") or {}
     sets = [swap_word(f"{name}={value}") for name, value in env.items()]
-    entry: dict[str, t.Any] = {
+    description = swap_text(str(slot.get("description") or ""))[:_MAX_DESCRIPTION]
+    metadata = {key: slot[key] for key in _METADATA if slot.get(key) is not None}
+    return {
         "cmd": " ".join([*(["/usr/bin/env", *sets] if sets else []), *(swap_word(word) for word in argv)]),
         "proxy": f"http://127.0.0.1:{endpoint.rpartition(':')[2]}" if local else endpoint,
         "checkEndpoint": paths.get("health") or "none",
         "name": swap_text(str(slot["model"]))[:_MAX_NAME],
+        **_filled(description=description),
+        # 0 is never: what the catalog does not let rest stays.
+        "ttl": slot.get("idle_timeout") or 0,
+        "capabilities": _swap_capabilities(slot),
+        "metadata": {key: swap_text(one) if isinstance(one, str) else one for key, one in metadata.items()},
     }
-    if slot.get("description"):
-        entry["description"] = swap_text(str(slot["description"]))[:_MAX_DESCRIPTION]
-    # 0 is never: what the catalog does not let rest stays.
-    entry["ttl"] = slot.get("idle_timeout") or 0
-    entry["capabilities"] = _swap_capabilities(slot)
-    told = {
-        key: swap_text(str(slot[key])) if isinstance(slot[key], str) else slot[key]
-        for key in (
-            "slot",
-            "role",
-            "node",
-            "max_output",
-            "routing_profile",
-            "license",
-            "quantization",
-            "lora",
-            "simulated",
-        )
-        if slot.get(key) is not None
-    }
-    entry["metadata"] = told
-    return entry
 
 
 def _swap_capabilities(slot: Mapping[str, t.Any]) -> dict[str, t.Any]:
     words = slot.get("capabilities") or ()
-    found: dict[str, t.Any] = {
-        "in": ["text", *(["image"] if "vision" in words else []), *(["audio"] if "audio" in words else [])],
-    }
-    if slot.get("kind", "llm") == "llm":
-        found["out"] = ["text"]
-    if "tools" in words:
-        found["tools"] = True
-    if slot.get("kind") == "reranker":
-        found["reranker"] = True
-    if slot.get("context_length"):
-        found["context"] = slot["context_length"]
-    return found
+    kind = slot.get("kind", "llm")
+    given = ["text", *(["image"] if "vision" in words else []), *(["audio"] if "audio" in words else [])]
+    more = {"out": ["text"] if kind == "llm" else None, "tools": "tools" in words, "reranker": kind == "reranker"}
+    return {"in": given, **_filled(**more, context=slot.get("context_length"))}

@@ -35,45 +35,45 @@ VARIABLES = frozenset(
 _UUID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9-]+", re.ASCII)
 
 
-def vendor_of(cards: Sequence[Mapping[str, t.Any]]) -> str | None:
+def vendor_of(gpus: Sequence[Mapping[str, t.Any]]) -> str | None:
     """Return who made the GPUs, all of which are of one class; None where that is not known."""
-    for card in cards:
-        known = gpu_table(()).get(str(card.get("gpu_class")))
-        vendor = card.get("vendor") or (known.vendor if known is not None else None)
+    for gpu in gpus:
+        known = gpu_table(()).get(str(gpu.get("gpu_class")))
+        vendor = gpu.get("vendor") or (known.vendor if known is not None else None)
         if vendor is not None:
             return str(vendor)
     # Only the tools of NVIDIA print such a name.
-    return "nvidia" if cards and all(_UUID.fullmatch(str(card.get("uuid"))) for card in cards) else None
+    return "nvidia" if gpus and all(_UUID.fullmatch(str(gpu.get("uuid"))) for gpu in gpus) else None
 
 
-def device_ids(cards: Sequence[Mapping[str, t.Any]]) -> list[str]:
+def device_ids(gpus: Sequence[Mapping[str, t.Any]]) -> list[str]:
     """Return how NVIDIA's software is told the GPUs: by UUID, or by index where one has none of its own."""
-    uuids = [str(card.get("uuid")) for card in cards]
+    uuids = [str(gpu.get("uuid")) for gpu in gpus]
     is_known = len(set(uuids)) == len(uuids) and all(_UUID.fullmatch(uuid) for uuid in uuids)
-    return uuids if is_known else _indices(cards)
+    return uuids if is_known else _indices(gpus)
 
 
-def visible_cards(cards: Sequence[Mapping[str, t.Any]]) -> dict[str, str]:
+def visible_gpus(gpus: Sequence[Mapping[str, t.Any]]) -> dict[str, str]:
     """Return the variables that leave an engine these GPUs only; with none, no GPU at all.
 
     AMD's are named to HIP alone: masks of ROCR and HIP count one within the other, and Ray refuses that of ROCR.
     """
-    if not cards:
+    if not gpus:
         return {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
-    vendor = vendor_of(cards)
+    vendor = vendor_of(gpus)
     found: dict[str, str] = {}
     # Of a GPU of an unknown maker each is told; the software of the others does not look.
     if vendor in ("nvidia", None):
-        ids = device_ids(cards)
+        ids = device_ids(gpus)
         found["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
-        if ids == _indices(cards):
+        if ids == _indices(gpus):
             found["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     if vendor in ("amd", None):
-        found["HIP_VISIBLE_DEVICES"] = ",".join(_indices(cards))
+        found["HIP_VISIBLE_DEVICES"] = ",".join(_indices(gpus))
     if vendor in ("intel", None):
-        found |= {"ZE_AFFINITY_MASK": ",".join(_indices(cards)), "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}
+        found |= {"ZE_AFFINITY_MASK": ",".join(_indices(gpus)), "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}
     return found
 
 
-def _indices(cards: Sequence[Mapping[str, t.Any]]) -> list[str]:
-    return [str(card["index"]) for card in cards]
+def _indices(gpus: Sequence[Mapping[str, t.Any]]) -> list[str]:
+    return [str(gpu["index"]) for gpu in gpus]

@@ -9,12 +9,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label, short_hash
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +23,8 @@ SLOT_ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?", re.ASCII)
 MAX_ID = 200
 
 _MAX_PART = 80
+# Of the hash that tells names apart.
+_DIGITS = 8
 _NOT_IN_GROUP = re.compile(r"[^a-z0-9_]+", re.ASCII)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9._-]+", re.ASCII)
 _DOTS = re.compile(r"\.{2,}")
@@ -41,17 +42,13 @@ class SlotKey(t.NamedTuple):
     name: str
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-
-
 def slug(name: str) -> str:
     """Return a name in lower case with nothing in it that a path or a unit would take for something else."""
     text = _DOTS.sub(".", _NOT_IN_SLUG.sub("-", name.lower())).strip("._-")
     if not text:
-        return _hash(name)
+        return short_hash(name, _DIGITS)
     if len(text) > _MAX_PART:
-        text = f"{text[: _MAX_PART - 9].rstrip('._-')}-{_hash(name)}"
+        text = f"{text[: _MAX_PART - 9].rstrip('._-')}-{short_hash(name, _DIGITS)}"
     return text
 
 
@@ -69,7 +66,9 @@ def slot_ids(keys: Iterable[SlotKey]) -> dict[SlotKey, str]:
         exact = [key for key in claimants if slug(key.owner) == key.owner and slug(key.name) == key.name]
         first = max(exact, key=lambda key: (key.kind, key)) if exact else claimants[0] if len(claimants) == 1 else None
         for key in claimants:
-            found[key] = text if key == first else f"{text}-{_hash(chr(0).join(str(part) for part in key))}"
+            found[key] = (
+                text if key == first else f"{text}-{short_hash(chr(0).join(str(part) for part in key), _DIGITS)}"
+            )
     return found
 
 
@@ -113,5 +112,5 @@ def group_names(kind: str, names: Iterable[str]) -> dict[str, str]:
     for text, claimants in claimed.items():
         for name in claimants:
             plain = name == text or len(claimants) == 1
-            found[name] = f"{kind}_{text}" if plain else f"{kind}_{text}_{_hash(name)}"
+            found[name] = f"{kind}_{text}" if plain else f"{kind}_{text}_{short_hash(name, _DIGITS)}"
     return found

@@ -12,19 +12,12 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.secrets import has_secret_option, is_secret_name
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-_SECRET_NAME = re.compile(r"(?:.*[_-])?(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)", re.IGNORECASE)
-_SECRET_OPTION = re.compile(r"--?(?:[a-z-]+-)?(?:api-key|hf-token|auth-token|password|secret)", re.IGNORECASE)
-
-
-def is_secret_name(name: str) -> bool:
-    """Return whether a variable of this name holds a secret."""
-    return _SECRET_NAME.fullmatch(name) is not None
 
 
 def reference(name: str) -> str:
@@ -45,9 +38,8 @@ def public_args(args: Sequence[str]) -> list[str]:
         if skip:
             skip = False
             continue
-        option, equals, _value = word.partition("=")
-        if _SECRET_OPTION.fullmatch(option.replace("_", "-")):
-            skip = not equals
+        if has_secret_option(word):
+            skip = "=" not in word
             continue
         found.append(word)
     return found

@@ -19,7 +19,15 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain i
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import is_simulated
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.views import Names
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import MEET_PORTS
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import (
+    MODEL,
+    ROLE,
+    Part,
+    Placement,
+    placements,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import RENDEZVOUS_PORTS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import (
     SlotKey,
     ends_in_number,
@@ -35,22 +43,20 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.secret
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         Catalog,
         Model,
         Profile,
-        Role,
     )
 
 VERSION = 1
-MANAGED_BY = "knaster.inventory"
 
 # What engines on one GPU may take of it together; the rest is the driver's.
 _UTILISATION = 0.92
 _MAX_PORT = 65535
-_DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", re.ASCII)
+_DOMAIN = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?", re.ASCII)
 _IPCONFIG = re.compile(r"ipconfig(\d+)")
 
 # Fields of a model that whoever uses a slot asks for; the others say where a model may lie.
@@ -71,68 +77,55 @@ MODEL_FIELDS = (
 )
 
 
-class SlotError(InputError):
-    """Slots that cannot be told; ``errors`` has one text for each thing that is wrong."""
-
-
 class _Place(t.NamedTuple):
-    """One slot of the plan before it is a document."""
+    """One slot of the plan before it is a document: on the node of rank 0, one of so many slots of its placement."""
 
     key: SlotKey
-    entry: Mapping[str, t.Any]  # the assignment, or the replica
-    shard: Mapping[str, t.Any]  # the assignment, or the shard of rank 0
-    slots: int  # how many the entry has
+    placement: Placement
+    head: Part
+    slots: int
 
 
-class Machines:
-    """What is known of the machines: their definitions, where there are any."""
+class Vms:
+    """Where slots are in VMs: what is known of them are their definitions, where there are any."""
 
     def __init__(self, definitions: Iterable[Mapping[str, t.Any]], domain: str) -> None:
-        self._domain = domain.strip(".")
+        self._domain = domain
         self._of_name: dict[tuple[t.Any, str], Mapping[str, t.Any]] = {}
         self._of_owner: dict[tuple[t.Any, ...], Mapping[str, t.Any]] = {}
         for one in definitions:
             self._of_name.setdefault((one.get("node"), str(one.get("name"))), one)
-            for kind in ("role", "model"):
+            for kind in (ROLE, MODEL):
                 if one.get(kind) is not None:
                     key = (kind, one[kind], one.get("replica"), one.get("shard") or 0, one.get("node"))
                     self._of_owner.setdefault(key, one)
 
-    def find(self, key: SlotKey, shard: Mapping[str, t.Any]) -> Mapping[str, t.Any] | None:
-        """Return the definition of a slot's machine, or of the machine of another shard of its replica."""
-        node, name = shard.get("node"), str(shard.get("vm"))
-        owner = (key.kind, key.owner, key.replica, shard.get("rank") or 0, node)
-        found = self._of_owner.get(owner) or self._of_name.get((node, dns_label(name)))
-        return found or self._of_name.get((node, name))
-
-    def describe(self, key: SlotKey, shard: Mapping[str, t.Any]) -> tuple[dict[str, t.Any], str]:
-        """Return the machine of a shard, and the host by which it is reached."""
-        found = self.find(key, shard)
-        name = dns_label(str(shard.get("vm") if found is None else found.get("name")))
-        machine: dict[str, t.Any] = {"name": name}
-        address = None
-        if found is not None:
-            if isinstance(found.get("vmid"), int):
-                machine = {"vmid": found["vmid"], "name": name}
-            address = static_address(found.get("config"))
-        return machine, address or (f"{name}.{self._domain}" if self._domain else name)
+    def describe(self, key: SlotKey, part: Part) -> tuple[dict[str, t.Any], str]:
+        """Return the VM of a part as a field of a document, and the host by which it is reached."""
+        planned = str(part.entry.get("vm"))
+        owner = (key.kind, key.owner, key.replica, part.rank, part.node)
+        names = ((part.node, dns_label(planned)), (part.node, planned))
+        found = self._of_owner.get(owner) or self._of_name.get(names[0]) or self._of_name.get(names[1]) or {}
+        name = dns_label(str(found.get("name", planned)))
+        number = {"vmid": found["vmid"]} if isinstance(found.get("vmid"), int) else {}
+        host = static_address(found.get("config")) or (f"{name}.{self._domain}" if self._domain else name)
+        return {"vm": {**number, "name": name}}, host
 
 
 class Nodes:
-    """The nodes as machines: where there are no virtual ones, engines run on the nodes themselves."""
+    """Where slots are without VMs: engines run on the nodes themselves."""
 
     def __init__(self, domain: str, errors: list[str]) -> None:
-        self._domain = domain.strip(".")
+        self._domain = domain
         self._errors = errors
         self._hosts: dict[str, str] = {}
         self._node_of: dict[str, str] = {}
 
-    def describe(self, node: str) -> str:
-        """Return the host by which a node is reached; one that two nodes would have is a mistake."""
-        found = self._hosts.get(node)
-        if found is None:
-            found = self._hosts[node] = self._host(node)
-        return found
+    def describe(self, _key: SlotKey, part: Part) -> tuple[dict[str, t.Any], str]:
+        """Return no VM, and the host by which a node is reached; one that two nodes would have is an error."""
+        if part.node not in self._hosts:
+            self._hosts[part.node] = self._host(part.node)
+        return {}, self._hosts[part.node]
 
     def _host(self, node: str) -> str:
         host = node_host(node)
@@ -141,24 +134,24 @@ class Nodes:
         elif self._domain and "." not in host:
             host = f"{host}.{self._domain}"
         elif ends_in_number(host):
-            self._errors.append(
-                f"plan: the node {node!r} would be reached as {host}, which is an address; set registry_domain"
-            )
+            text = f"the node {node!r} would be reached as {host}, which is an address"
+            self._errors.append(f"plan: {text}; set registry_domain")
         other = self._node_of.setdefault(host.lower(), node)
         if other != node:
-            self._errors.append(
-                f"plan: the nodes {other!r} and {node!r} would both be reached as {host}; rename one of them"
-            )
+            text = f"the nodes {other!r} and {node!r} would both be reached as {host}"
+            self._errors.append(f"plan: {text}; rename one of them")
         return host
 
 
 def static_address(config: t.Any) -> str | None:
-    """Return the first static address of a machine's configuration, IPv4 before IPv6, as it stands in a URL."""
+    """Return the first static address of a VM's configuration, IPv4 before IPv6, as it stands in a URL."""
     if not isinstance(config, dict):
         return None
-    cards = sorted((int(match[1]), str(value)) for key, value in config.items() if (match := _IPCONFIG.fullmatch(key)))
+    configs = sorted(
+        (int(match[1]), str(value)) for key, value in config.items() if (match := _IPCONFIG.fullmatch(key))
+    )
     for kind in ("ip", "ip6"):
-        for _number, text in cards:
+        for _number, text in configs:
             for part in text.split(","):
                 name, _equals, value = part.strip().partition("=")
                 if name != kind:
@@ -181,164 +174,115 @@ def make_slots(
 ) -> list[dict[str, t.Any]]:
     """Return one document for each slot of a plan, those of roles first, in the order of the plan.
 
-    :param plan: the plan document
+    :param plan: a plan document that its schema allows
     :param catalog: the checked catalog that the plan was made from
-    :param vms: the definitions of the machines, where they are known
-    :param registry_domain: what is added to the name of a machine without a static address
+    :param vms: the definitions of the VMs, where they are known
+    :param registry_domain: what is added to the name of a VM without a static address
     :param bare_metal: whether engines run on the nodes themselves
-    :raises SlotError: with everything that is wrong
+    :raises InputError: with everything that is wrong
     """
-    errors = find_input_errors(plan, vms, registry_domain)
-    if errors:
-        raise SlotError(errors)
-    places = [*_places_of_roles(plan.get("assignments") or ()), *_places_of_models(plan.get("replicas") or ())]
+    domain = registry_domain.strip(".") if isinstance(registry_domain, str) else "/"
+    errors: list[str] = []
+    if not _DOMAIN.fullmatch(domain):
+        errors.append(f"registry_domain: {registry_domain!r} is not a valid name of a domain, such as gpu.example")
+    places = list(_places(plan))
     seen: set[SlotKey] = set()
     for place in places:
         if place.key in seen:
-            name = f"{place.key.owner}/{place.key.replica} {place.key.name}"
-            errors.append(f"plan: the slot {name} stands there twice; make the plan again")
+            name = f"{place.placement.label} {place.key.name}"
+            errors.append(f"plan: the slot {name} appears twice; re-run placement")
         seen.add(place.key)
     ids = slot_ids(seen)
-    machines = Nodes(registry_domain, errors) if bare_metal else Machines(vms, registry_domain)
-    writer = _Writer(catalog, machines, errors)
+    writer = _Writer(catalog, Nodes(domain, errors) if bare_metal else Vms(vms, domain), errors)
     found = [clean_document(writer.document(place, ids[place.key])) for place in places]
     if errors:
-        raise SlotError(errors)
+        raise InputError(errors)
     return found
 
 
-def find_input_errors(plan: t.Any, vms: t.Any, registry_domain: t.Any) -> list[str]:
-    """One sentence for each thing that makes a plan, machines or a domain unusable."""
-    errors = []
-    for key, owner, needed in (
-        ("assignments", "role", ("replica", "node", "engine", "slots", "vm")),
-        ("replicas", "model", ("replica", "engine", "shards")),
-    ):
-        for index, entry in enumerate(plan.get(key) or ()):
-            where = f"plan: {key}[{index}]"
-            absent = [name for name in (owner, *needed) if entry.get(name) is None]
-            if absent:
-                errors.append(f"{where} has no {', '.join(absent)}; make the plan again")
-            elif not isinstance(entry["replica"], int) or isinstance(entry["replica"], bool) or entry["replica"] < 0:
-                errors.append(f"{where}: replica is no number from 0 on; make the plan again")
-            elif key == "replicas" and not _are_shards(entry["shards"]):
-                errors.append(f"{where}: shards is no list of parts with node and vm; make the plan again")
-    if not isinstance(vms, (list, tuple)) or not all(isinstance(one, dict) for one in vms):
-        errors.append("vms: expected the list that vm_definitions returns")
-    if not isinstance(registry_domain, str) or (
-        registry_domain.strip(".") and not _DOMAIN.fullmatch(registry_domain.strip("."))
-    ):
-        errors.append(f"registry_domain: {registry_domain!r} is not the name of a domain, such as gpu.example")
-    return errors
-
-
-def _are_shards(value: t.Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(
-            isinstance(part, dict) and part.get("node") is not None and part.get("vm") is not None for part in value
-        )
-    )
-
-
-def _places_of_roles(assignments: Iterable[Mapping[str, t.Any]]) -> Iterable[_Place]:
-    for one in assignments:
-        for name in one["slots"]:
-            key = SlotKey("role", str(one["role"]), one["replica"], str(name))
-            yield _Place(key, one, one, len(one["slots"]))
-
-
-def _places_of_models(replicas: Iterable[Mapping[str, t.Any]]) -> Iterable[_Place]:
-    for one in replicas:
-        head = one["shards"][0]
-        for name in head.get("slots") or (one["model"],):
-            yield _Place(SlotKey("model", str(one["model"]), one["replica"], str(name)), one, head, 1)
+def _places(plan: Mapping[str, t.Any]) -> Iterator[_Place]:
+    for one in placements(plan):
+        head = one.parts[0]
+        names = head.entry["slots"] if one.kind == ROLE else head.entry.get("slots") or (one.name,)
+        for name in names:
+            yield _Place(SlotKey(one.kind, str(one.name), one.replica, str(name)), one, head, len(names))
 
 
 class _Writer:
-    def __init__(self, catalog: Catalog, machines: Machines | Nodes, errors: list[str]) -> None:
+    def __init__(self, catalog: Catalog, machines: Vms | Nodes, errors: list[str]) -> None:
         self.machines = machines
         self.errors = errors
         self.names = Names(catalog)
-        self.roles = {role.name: role for role in catalog.roles}
+        self.models_of_slots = {(role.name, slot.name): slot.model for role in catalog.roles for slot in role.slots}
         self.engines = engine_table(catalog.engines.values())
         self.gpus = gpu_table(catalog.gpus)
         self.served: dict[str, dict[str, t.Any]] = {}
-        # Of each machine: how many slots it has so far, and which ports are taken.
+        # Of each VM, or node: how many slots it has so far, and which ports are taken.
         self.counts: dict[tuple[str, str], int] = {}
         self.ports: dict[tuple[str, str], set[int]] = {}
 
     def document(self, place: _Place, slot_id: str) -> dict[str, t.Any]:
-        key, entry, shard = place.key, place.entry, place.shard
-        machine, host = self._machine(key, shard)
-        document: dict[str, t.Any] = {"version": VERSION, "managed_by": MANAGED_BY, "slot": slot_id, "name": key.name}
-        document["role" if key.kind == "role" else "replica_of"] = key.owner
-        document |= {"replica": key.replica, "node": shard["node"]}
-        if entry.get("fabric") is not None:
-            document["fabric"] = entry["fabric"]
-        document |= machine or {"bare_metal": True}
-        document["gpus"] = self._gpus(entry, shard)
-        if len(entry.get("shards") or ()) > 1:
-            document["nodes"] = [part["node"] for part in entry["shards"]]
-            document["shards"] = [self._shard(place, part) for part in entry["shards"]]
-        document["engine"] = entry["engine"]
-        name = machine["vm"]["name"] if machine else ""
-        port = self._port(str(entry["engine"]), (str(shard["node"]), name), slot_id)
-        if port is not None:
-            document["endpoint"] = f"http://{host}:{port}"
-        if not machine and "shards" in document and entry["engine"] in MEET_PORTS:
-            document["meet_port"] = self._meet_port(str(entry["engine"]), document["nodes"], slot_id)
-        document |= self._paths(str(entry["engine"]))
-        share = self._share(place)
-        if share is not None:
-            document["memory_fraction"] = share
-        document["models_fitting"] = list(entry.get("models_fitting") or ())
+        """Return the document of a slot; what is None is left out."""
+        key, entry, parts = place.key, place.placement.entry, place.placement.parts
+        machine, host = self.machines.describe(key, place.head)
+        vm = machine["vm"]["name"] if machine else ""
+        engine = str(entry["engine"])
+        several = len(parts) > 1
+        port = self._port(engine, (place.head.node, vm), slot_id)
+        meets = several and not machine and engine in RENDEZVOUS_PORTS
         model, profile = self._served(place)
-        if model is None and key.kind == "model":
-            document["model"] = key.owner
-        if model is not None:
-            document |= self._of_model(model)
-            if not document["models_fitting"]:
-                document["models_fitting"] = [model.name]
-        if profile is not None:
-            document |= {"startup_timeout": profile.startup_timeout, "weight": profile.weight}
-        if entry.get("fingerprint"):
-            document["fingerprint"] = entry["fingerprint"]
-        if profile is not None:
-            document["profile"] = _public_profile(profile)
-        elif isinstance(entry.get("profile"), str):
+        served = self._of_model(model) if model is not None else {}
+        if key.kind == MODEL:
+            served.setdefault("model", key.owner)
+        document = {
+            "version": VERSION,
+            "managed_by": MANAGED_BY,
+            "slot": slot_id,
+            "name": key.name,
+            "role" if key.kind == ROLE else "replica_of": key.owner,
+            "replica": key.replica,
+            "node": place.head.node,
+            "fabric": entry.get("fabric"),
+            **(machine or {"bare_metal": True}),
+            "gpus": self._gpus(place.head),
+            "nodes": [part.node for part in parts] if several else None,
+            "shards": [self._shard(key, part) for part in parts] if several else None,
+            "engine": engine,
+            "endpoint": None if port is None else f"http://{host}:{port}",
+            "rendezvous_port": self._rendezvous_port(engine, parts, slot_id) if meets else None,
+            "paths": self._paths(engine),
+            "memory_fraction": self._share(place, engine),
+            "models_fitting": list(entry.get("models_fitting") or ([model.name] if model is not None else ())),
+            **served,
+            "startup_timeout": profile.startup_timeout if profile is not None else None,
+            "weight": profile.weight if profile is not None else None,
+            "fingerprint": entry.get("fingerprint") or None,
+            "profile": _public_profile(profile) if profile is not None else None,
+        }
+        if profile is None and isinstance(entry.get("profile"), str):
             document["profile"] = {"name": entry["profile"]}
-        return document
+        return {name: value for name, value in document.items() if value is not None}
 
-    def _machine(self, key: SlotKey, shard: Mapping[str, t.Any]) -> tuple[dict[str, t.Any], str]:
-        """The virtual machine as a field of a document, none on bare metal, and the host by which the machine is reached."""
-        if isinstance(self.machines, Nodes):
-            return {}, self.machines.describe(str(shard["node"]))
-        machine, host = self.machines.describe(key, shard)
-        return {"vm": machine}, host
-
-    def _shard(self, place: _Place, part: Mapping[str, t.Any]) -> dict[str, t.Any]:
-        machine, host = self._machine(place.key, part)
-        indices = list(part.get("gpu_indices") or ())
-        found = {"rank": part.get("rank", 0), "node": part["node"], **machine, "host": host, "gpu_indices": indices}
+    def _shard(self, key: SlotKey, part: Part) -> dict[str, t.Any]:
+        machine, host = self.machines.describe(key, part)
+        found = {"rank": part.rank, "node": part.node, **machine, "host": host, "gpu_indices": list(part.gpu_indices)}
         # Where others have GPUs beside it, it must be told which are its own.
-        return found if machine else found | {"gpus": self._gpus(place.entry, part)}
+        return found if machine else found | {"gpus": self._gpus(part)}
 
-    def _meet_port(self, engine: str, nodes: Sequence[str], slot_id: str) -> int:
-        """The port by which the parts of a replica find each other: the usual one, or the next that is free on all its nodes."""
-        taken = [self.ports.setdefault((str(node), ""), set()) for node in nodes]
-        port = MEET_PORTS[engine]
+    def _rendezvous_port(self, engine: str, parts: Sequence[Part], slot_id: str) -> int:
+        """Return the port by which the parts of a replica find each other: the first that is free on all its nodes."""
+        taken = [self.ports.setdefault((part.node, ""), set()) for part in parts]
+        port = RENDEZVOUS_PORTS[engine]
         while any(port in ports for ports in taken):
             port += 1
         if port > _MAX_PORT:
-            self.errors.append(f"{slot_id}: no port is left on its nodes for its parts to meet; place fewer there")
+            self.errors.append(f"{slot_id}: its nodes have no rendezvous port left; place fewer replicas there")
         for ports in taken:
             ports.add(port)
         return port
 
     def _port(self, engine: str, machine: tuple[str, str], slot_id: str) -> int | None:
-        """The engine's own port plus the slot's place in its machine; a port that is taken there is passed over."""
+        """Return the engine's own port plus the slot's place in its VM or on its node; a taken port is passed over."""
         place = self.counts.get(machine, 0)
         self.counts[machine] = place + 1
         known = self.engines.get(engine)
@@ -349,58 +293,54 @@ class _Writer:
         while port in taken:
             port += 1
         if port > _MAX_PORT:
-            self.errors.append(
-                f"{slot_id}: there is no port {port}; give {engine} a lower default_port in engines.yaml"
-            )
+            text = f"there is no port {port}; give {engine} a lower default_port in engines.yaml"
+            self.errors.append(f"{slot_id}: {text}")
         taken.add(port)
         return port
 
-    def _paths(self, engine: str) -> dict[str, t.Any]:
-        """Where the engine is asked for its health, its models and its metrics."""
+    def _paths(self, engine: str) -> dict[str, str] | None:
+        """Return where the engine is asked for its health, its models and its metrics."""
         known = self.engines.get(engine)
         paths = {} if known is None else {"health": known.health, "models": known.models, "metrics": known.metrics}
-        told = {name: path for name, path in paths.items() if path is not None}
-        return {"paths": told} if told else {}
+        return {name: path for name, path in paths.items() if path is not None} or None
 
-    def _share(self, place: _Place) -> float | None:
-        """The share of its GPU that a slot's engine may take, where others have a part in it."""
-        if "gpu_index" not in place.entry:
+    def _share(self, place: _Place, engine: str) -> float | None:
+        """Return the share of its GPU that a slot's engine may take, where others have a part in it."""
+        if place.key.kind != ROLE or not place.head.gpu_indices:
             return None
-        together = place.entry.get("colocate")
-        share = together.get("memory_fraction") if isinstance(together, dict) else None
-        if share is None:
-            if place.slots < 2:
-                return None
-            known = self.engines.get(str(place.entry["engine"]))
-            share = min(_UTILISATION, (known.utilisation if known else None) or _UTILISATION)
+        share = (place.placement.entry.get("colocate") or {}).get("memory_fraction")
+        if share is None and place.slots < 2:
+            return None
+        known = self.engines.get(engine)
+        share = share or min(_UTILISATION, (known.utilisation if known else None) or _UTILISATION)
         return int(share / place.slots * 100) / 100
 
     def _served(self, place: _Place) -> tuple[Model | None, Profile | None]:
-        """The model that a slot serves, and the profile by which it does."""
-        if place.key.kind == "model":
-            model = self.names.resolve(place.key.owner)
-            wanted = place.entry.get("profile")
-            profiles = model.profiles if model is not None else ()
-            return model, next((one for one in profiles if one.name == wanted), None)
-        role = self.roles.get(place.key.owner)
-        fixed = _model_of_slot(role, place.key.name)
-        model = self.names.resolve(fixed) if fixed is not None else None
-        return model, _profile_for(model, place) if model is not None else None
+        """Return the model that a slot serves, and the profile by which it does."""
+        key, entry = place.key, place.placement.entry
+        name = key.owner if key.kind == MODEL else self.models_of_slots.get((key.owner, key.name))
+        model = self.names.resolve(name) if name is not None else None
+        if model is None:
+            return None, None
+        if key.kind == MODEL:
+            return model, next((one for one in model.profiles if one.name == entry.get("profile")), None)
+        # Of a role it is the one for its one GPU (or for none), the highest priority first.
+        gpu_class = place.head.gpus[0].get("gpu_class") if place.head.gpus else None
+        fitting = [
+            one
+            for one in model.profiles
+            if one.engine == entry["engine"] and one.gpu_class == gpu_class and one.tp * one.pp * one.nodes == 1
+        ]
+        return model, min(fitting, key=lambda one: (-one.priority, one.name), default=None)
 
-    def _gpus(self, entry: Mapping[str, t.Any], shard: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-        """The GPUs of a slot's machine, with what is known of each."""
-        if "shards" in entry:
-            indices, cards = list(shard.get("gpu_indices") or ()), list(shard.get("gpus") or ())
-        elif "gpu_index" in entry:
-            indices, cards = [entry["gpu_index"]], [entry.get("gpu") or {}]
-        else:
-            return []
-        cards += [{}] * (len(indices) - len(cards))
-        return [self._gpu(index, card) for index, card in zip(indices, cards, strict=False)]
+    def _gpus(self, part: Part) -> list[dict[str, t.Any]]:
+        """Return the GPUs of a part, with what is known of each."""
+        gpus = [*part.gpus, *({} for _index in part.gpu_indices[len(part.gpus) :])]
+        return [self._gpu(index, gpu) for index, gpu in zip(part.gpu_indices, gpus, strict=False)]
 
-    def _gpu(self, index: int, card: Mapping[str, t.Any]) -> dict[str, t.Any]:
-        known = self.gpus.get(str(card.get("gpu_class")))
-        told = {"vendor": known.vendor if known is not None else None, **card}
+    def _gpu(self, index: int, gpu: Mapping[str, t.Any]) -> dict[str, t.Any]:
+        known = self.gpus.get(str(gpu.get("gpu_class")))
+        told = {"vendor": known.vendor if known is not None else None, **gpu}
         keys = ("uuid", "vendor", "gpu_class", "memory_gb", "compute_cap")
         return {"index": index} | {key: told[key] for key in keys if told.get(key) is not None}
 
@@ -418,22 +358,6 @@ class _Writer:
                 found["simulated"] = True
             self.served[model.name] = found
         return {name: value.copy() if isinstance(value, (list, dict)) else value for name, value in found.items()}
-
-
-def _model_of_slot(role: Role | None, name: str) -> str | None:
-    return next((slot.model for slot in role.slots if slot.name == name), None) if role is not None else None
-
-
-def _profile_for(model: Model, place: _Place) -> Profile | None:
-    """The model's profile for the one GPU that a role has (or for none), the highest priority first."""
-    gpu = place.entry.get("gpu")
-    gpu_class = gpu.get("gpu_class") if isinstance(gpu, dict) else None
-    fitting = [
-        one
-        for one in model.profiles
-        if one.engine == place.entry["engine"] and one.gpu_class == gpu_class and one.tp * one.pp * one.nodes == 1
-    ]
-    return min(fitting, key=lambda one: (-one.priority, one.name), default=None)
 
 
 def _public_profile(profile: Profile) -> dict[str, t.Any]:

@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import with_known_states
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import list_fitting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import Part, Placement
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs
 
 # The place of a state in this list is its number in the data. "broken" is a GPU in use that does not work.
 CARD_STATES = ("used", "free", "external", "unhealthy", "unknown", "broken")
@@ -44,66 +47,51 @@ class Table:
         return found
 
 
-def page_data(
-    nodes: Sequence[Mapping[str, t.Any]],
-    plan: Mapping[str, t.Any],
-    replicas: Sequence[Mapping[str, t.Any]] = (),
-    fitting: Mapping[Card, Sequence[str]] | None = None,
-) -> dict[str, t.Any]:
-    """Everything that the script needs, as plain data.
-
-    :param fitting: models that fit a GPU, by node and index
-    """
-    return _Data(plan, replicas, fitting or {}).made(nodes)
+def page_data(inputs: Inputs) -> dict[str, t.Any]:
+    """Return everything that the script needs, as plain data."""
+    return _Data(inputs).made()
 
 
 class _Data:
-    def __init__(
-        self,
-        plan: Mapping[str, t.Any],
-        replicas: Sequence[Mapping[str, t.Any]],
-        fitting: Mapping[Card, Sequence[str]],
-    ) -> None:
-        self.plan = plan
-        self.fitting = fitting
+    def __init__(self, inputs: Inputs) -> None:
+        self.nodes = inputs.nodes
+        self.plan = inputs.plan
+        self.fitting = list_fitting(inputs.fleet, inputs.catalog)
         self.kinds, self.lists, self.weights, self.cpus = Table(), Table(), Table(), Table()
-        self.classes: dict[Card, str | None] = {}
+        fleet = inputs.fleet
+        # A profile written by hand may leave the class to the table of GPUs; it is looked up as the plan does it.
+        self.classes: dict[Card, str | None] = {
+            (fleet.names[node], index): fleet.shapes[shape].gpu_class
+            for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True)
+        }
         # What the plan says of GPUs that it gave out: all that is known of one that no profile shows any more.
         self.planned: dict[Card, Mapping[str, t.Any]] = {}
         self.placed: list[list[t.Any]] = []
         self.on_card: dict[Card, list[int]] = {}
         self.on_node: dict[str, list[int]] = {}
         self.rows: dict[str, list[Mapping[str, t.Any]]] = {}
-        for row in plan.get("ledger") or ():
+        for row in self.plan.get("ledger") or ():
             self.rows.setdefault(row["node"], []).append(row)
-        for one in plan.get("assignments") or ():
-            self._add_assignment(one)
-        for one in plan.get("replicas") or ():
-            for shard in one["shards"]:
-                self._add_shard(one, shard)
-        self.live = [_live(one) for one in replicas]
+        for placed in placements(self.plan):
+            for part in placed.parts:
+                self._add(placed, part)
+        self.live = [_live(one) for one in inputs.replicas]
         self.live_on_card: dict[Card, list[int]] = {}
         self.live_on_node: dict[str, list[int]] = {}
-        for number, one in enumerate(replicas):
-            for shard in one.get("shards") or ():
-                node = shard.get("node")
-                on = self.live_on_node.setdefault(node, [])
+        for number, one in enumerate(inputs.replicas):
+            for shard in one["shards"]:
+                on = self.live_on_node.setdefault(shard["node"], [])
                 if number not in on:
                     on.append(number)
-                for index in shard.get("gpu_indices") or ():
-                    self.live_on_card.setdefault((node, index), []).append(number)
+                for index in shard["gpu_indices"]:
+                    self.live_on_card.setdefault((shard["node"], index), []).append(number)
 
-    def made(self, nodes: Sequence[Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    def made(self) -> dict[str, t.Any]:
         left = {row["name"]: row for row in self.plan.get("nodes") or ()}
-        ordered = sorted(nodes, key=lambda node: natural_key(str(node["name"])))
-        # A profile written by hand may leave the class to the table of GPUs; it is looked up as the plan does it.
-        fleet = read_nodes(with_known_states(list(nodes)))
-        for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True):
-            self.classes[fleet.names[node], index] = fleet.shapes[shape].gpu_class
-        rows = [self._node(node, left.get(node["name"]) or {}) for node in ordered]
+        ordered = sorted(self.nodes, key=lambda node: natural_key(str(node["name"])))
         return {
             "states": list(CARD_STATES),
-            "nodes": rows,
+            "nodes": [self._node(node, left.get(node["name"]) or {}) for node in ordered],
             "kinds": self.kinds.rows,
             "lists": self.lists.rows,
             "weights": self.weights.rows,
@@ -115,58 +103,29 @@ class _Data:
     def _list(self, names: Sequence[str] | None) -> int | None:
         return None if names is None else self.lists.number(tuple(names), list(names))
 
-    def _add(
-        self, row: list[t.Any], node: str, indices: Iterable[int], gpus: Sequence[Mapping[str, t.Any]] = ()
-    ) -> None:
+    def _add(self, placed: Placement, part: Part) -> None:
         number = len(self.placed)
+        is_role = placed.kind == ROLE
+        why = placed.entry["why"]["text"]
+        row = _trimmed(
+            placed.label_of(part),
+            placed.name,
+            0 if is_role else 1,
+            placed.entry["engine"],
+            why if is_role else f"{placed.entry['profile']}: {why}",
+            self._list(placed.entry["models_fitting"]) if is_role else None,
+            _weights_text(part.entry.get("weights")),
+            part.entry.get("memory_mib"),
+            part.entry["vm"],
+            part.entry.get("at_risk"),
+        )
         self.placed.append(row)
-        cards = list(indices)
-        for at, index in enumerate(cards):
-            self.on_card.setdefault((node, index), []).append(number)
-            if at < len(gpus):
-                self.planned.setdefault((node, index), gpus[at])
-        if not cards:
-            self.on_node.setdefault(node, []).append(number)
-
-    def _add_assignment(self, one: Mapping[str, t.Any]) -> None:
-        index = one.get("gpu_index")
-        self._add(
-            _trimmed(
-                f"{one['role']}/{one['replica']}",
-                one["role"],
-                0,
-                one.get("engine"),
-                (one.get("why") or {}).get("text"),
-                self._list(one.get("models_fitting")),
-                _weights_text(one.get("weights")),
-                one.get("memory_mib"),
-                one.get("vm"),
-                one.get("at_risk"),
-            ),
-            one["node"],
-            () if index is None else (index,),
-            [one.get("gpu") or {}],
-        )
-
-    def _add_shard(self, one: Mapping[str, t.Any], shard: Mapping[str, t.Any]) -> None:
-        rank = f" rank {shard['rank']}" if len(one["shards"]) > 1 else ""
-        self._add(
-            _trimmed(
-                f"{one['model']}/{one['replica']}{rank}",
-                one["model"],
-                1,
-                one.get("engine"),
-                f"{one['profile']}: {(one.get('why') or {}).get('text', '')}",
-                None,
-                _weights_text(shard.get("weights")),
-                shard.get("memory_mib"),
-                shard.get("vm"),
-                shard.get("at_risk"),
-            ),
-            shard["node"],
-            shard["gpu_indices"],
-            shard.get("gpus") or [],
-        )
+        for at, index in enumerate(part.gpu_indices):
+            self.on_card.setdefault((part.node, index), []).append(number)
+            if at < len(part.gpus):
+                self.planned.setdefault((part.node, index), part.gpus[at])
+        if not part.gpu_indices:
+            self.on_node.setdefault(part.node, []).append(number)
 
     def _node(self, node: Mapping[str, t.Any], memory: Mapping[str, t.Any]) -> list[t.Any]:
         name = node["name"]

@@ -13,7 +13,7 @@ const CARD = { index: 0, state: 1, kind: 2, by: 3, uuid: 4, pci: 5, live: 6, hol
 const KIND = { cls: 0, name: 1, gb: 2, mib: 3, cap: 4, driver: 5 };
 const WORK = { name: 0, base: 1, kind: 2, engine: 3, why: 4, fits: 5, weights: 6, mib: 7, vm: 8, risk: 9 };
 const LIVE = { id: 0, role: 1, model: 2, state: 3, reason: 4, running: 5, waiting: 6, idle: 7, drift: 8, simulated: 9 };
-const STATE_TEXT = { used: "in use", free: "free", external: "held by others", unhealthy: "broken", unknown: "not known", broken: "broken, in use" };
+const STATE_TEXT = { used: "in use", free: "free", external: "external", unhealthy: "broken", unknown: "not known", broken: "broken, in use" };
 const BAR = ["used", "broken", "free", "external", "unhealthy", "unknown"];
 const HATCHED = new Set(["external", "unhealthy", "unknown", "broken"]);
 const SIGNS = { failed: "!", starting: "\u2026", draining: "\u2193" };
@@ -24,7 +24,10 @@ const IDLE_SECONDS = 600;
 /* From the page itself, which names no address. */
 const SVG = document.querySelector("svg").namespaceURI;
 const nodes = DATA.nodes;
-const byId = (id) => document.getElementById(id);
+/* Some of them are fields; the others have no value, and none is asked of them. */
+const byId = (id) => /** @type {HTMLInputElement} */ (document.getElementById(id));
+/** @type {(selector: string) => NodeListOf<HTMLDetailsElement>} */
+const findAll = (selector) => document.querySelectorAll(selector);
 const stateOf = (card) => DATA.states[card[CARD.state]];
 const kindOf = (card) => DATA.kinds[card[CARD.kind]];
 const workOf = (card) => (card[CARD.by] || []).map((number) => DATA.placed[number]);
@@ -98,9 +101,9 @@ const FIELDS = {
   node: (node) => node.node,
   fabric: (node) => node.fabric,
   label: (node) => node.label,
-  class: (node, one) => [one.cls],
-  role: (node, one) => one.role,
-  model: (node, one) => one.model,
+  class: (_node, one) => [one.cls],
+  role: (_node, one) => one.role,
+  model: (_node, one) => one.model,
   state: (node, one) => [node.nodeState, ...one.state],
 };
 function parse(text) {
@@ -150,7 +153,7 @@ function findGroupings() {
   const classes = new Set();
   for (const node of nodes) {
     for (const key of Object.keys(node[NODE.labels])) labels.add(key);
-    fabrics += node[NODE.fabrics].length > 0;
+    if (node[NODE.fabrics].length) fabrics += 1;
     classes.add(classesOf(node));
   }
   groupings.set("none", { text: "nothing", of: () => (results ? "Matching" : "All") });
@@ -344,10 +347,10 @@ function table(heads, rows, label) {
 /* 0-7 for a run of indices. */
 function spans(indices) {
   const runs = [];
-  for (const index of indices) {
+  for (const at of indices) {
     const last = runs[runs.length - 1];
-    if (last && last[1] === index - 1) last[1] = index;
-    else runs.push([index, index]);
+    if (last && last[1] === at - 1) last[1] = at;
+    else runs.push([at, at]);
   }
   return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
 }
@@ -377,7 +380,7 @@ function nodeBody(at) {
   fact(list, "State", node[NODE.state]);
   fact(list, "Called", node[NODE.host] || null);
   fact(list, "CPU", [cpu, known(cores) ? plural(cores, "core") : null, known(threads) ? plural(threads, "thread") : null].filter(Boolean).join(", "));
-  fact(list, "Memory", known(node[NODE.ram]) ? `${number(node[NODE.ram])} GB${known(node[NODE.left]) ? `, ${gb(node[NODE.left])} left for machines` : ""}` : null);
+  fact(list, "Memory", known(node[NODE.ram]) ? `${number(node[NODE.ram])} GB${known(node[NODE.left]) ? `, ${gb(node[NODE.left])} left for VMs` : ""}` : null);
   fact(list, "Disks", (node[NODE.disks] || []).map(([name, size]) => `${name} ${known(size) ? `${number(size)} GB` : ""}`).join(", "));
   fact(list, "Fabrics", node[NODE.fabrics].join(", "));
   fact(list, "Labels", Object.entries(node[NODE.labels]).map(([key, value]) => `${key}=${value}`).join(", "));
@@ -401,12 +404,12 @@ function nodeBody(at) {
     body.lastElementChild.classList.add("wide-2");
     const fitting = new Map();
     for (const card of cards) {
-      const list = known(card[CARD.fits]) ? card[CARD.fits] : (workOf(card)[0] || [])[WORK.fits];
-      if (known(list)) fitting.set(list, [...(fitting.get(list) || []), card[CARD.index]]);
+      const fit = known(card[CARD.fits]) ? card[CARD.fits] : (workOf(card)[0] || [])[WORK.fits];
+      if (known(fit)) fitting.set(fit, [...(fitting.get(fit) || []), card[CARD.index]]);
     }
     if (fitting.size) {
       const rows = el("dl", { class: "facts" });
-      for (const [list, indices] of fitting) fact(rows, `GPU${indices.length === 1 ? "" : "s"} ${spans(indices)}`, models(list));
+      for (const [fit, indices] of fitting) fact(rows, `GPU${indices.length === 1 ? "" : "s"} ${spans(indices)}`, models(fit));
       body.append(el("h4", null, "Models that fit one GPU"), rows);
     }
   }
@@ -425,7 +428,7 @@ function nodeBody(at) {
   }
   const weights = node[NODE.weights];
   body.append(el("h4", null, "Weights"));
-  if (!known(weights)) body.append(el("p", { class: "muted" }, "nobody asked"));
+  if (!known(weights)) body.append(el("p", { class: "muted" }, "not queried"));
   else if (!weights.length) body.append(el("p", { class: "muted" }, "none found"));
   else body.append(table(["Model", "GB", "Where", "Path"], weights.map((one) => DATA.weights[one]).map(([name, size, shared, path]) => [name, known(size) ? number(size) : null, shared ? "shared" : "on the node", path]), `Weights on ${node[NODE.name]}`));
   return body;
@@ -434,7 +437,7 @@ function nodeBody(at) {
 /* ---- groups of tiles ---- */
 const shown = [];
 const watcher = "IntersectionObserver" in window ? new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) entry.target.fill();
+  for (const entry of entries) if (entry.isIntersecting) /** @type {any} */ (entry.target).fill();
 }, { rootMargin: "800px" }) : null;
 let results = null;
 let printing = false;
@@ -604,8 +607,8 @@ function goTo(name) {
   ask({ q: "" });
   asked.node = name;
   openNode(name);
-  const details = [...document.querySelectorAll("details.node")].find((one) => nodes[one.dataset.node][NODE.name] === name);
-  if (details) details.firstElementChild.focus();
+  const details = [...findAll("details.node")].find((one) => nodes[one.dataset.node][NODE.name] === name);
+  if (details) details.querySelector("summary").focus();
 }
 
 /* ---- start ---- */
@@ -644,18 +647,18 @@ function start() {
   byId("open-all").addEventListener("click", () => { for (const group of shown) { forced.set(group.name, true); group.details.open = true; } });
   byId("close-all").addEventListener("click", () => { for (const group of shown) { forced.set(group.name, false); group.details.open = false; } });
   document.addEventListener("keydown", (event) => {
-    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(/** @type {Element} */ (event.target).tagName);
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); byId("q").focus(); byId("q").select(); }
     if (event.key === "Escape" && event.target === byId("q")) { event.preventDefault(); clear(); }
   });
-  for (const link of document.querySelectorAll("a[data-find], a[data-class]")) {
+  for (const link of findAll("a[data-find], a[data-class]")) {
     link.addEventListener("click", (event) => {
       event.preventDefault();
       const { find, class: cls } = link.dataset;
       ask(cls === undefined ? { q: /^fabric:/.test(find) ? find : `"${find.replaceAll('"', " ")}"` } : { class: cls });
     });
   }
-  for (const row of document.querySelectorAll("details.work")) {
+  for (const row of findAll("details.work")) {
     row.addEventListener("toggle", () => {
       const body = row.querySelector(".work-body");
       if (row.open && !body.firstChild) body.append(planBody(row.dataset.kind, row.dataset.base));
@@ -672,7 +675,7 @@ function start() {
   apply();
   if (node) openNode(node);
   /* One machine is the whole picture. */
-  if (nodes.length === 1) for (const details of document.querySelectorAll("details.node")) details.open = true;
+  if (nodes.length === 1) for (const details of findAll("details.node")) details.open = true;
 }
 
 function theme() {
@@ -698,13 +701,13 @@ function print() {
     printing = true;
     const open = (one) => { if (!one.open) { one.open = true; opened.push(one); } };
     for (const group of shown) { open(group.details); fillGroup(group, true); }
-    for (const one of document.querySelectorAll("details.rest, details.inline, details.work")) {
+    for (const one of findAll("details.rest, details.inline, details.work")) {
       open(one);
       const body = one.querySelector(".work-body");
       if (body && !body.firstChild) body.append(planBody(one.dataset.kind, one.dataset.base));
     }
     if (nodes.length <= 8) {
-      for (const one of document.querySelectorAll("details.node")) {
+      for (const one of findAll("details.node")) {
         open(one);
         one.parentElement.classList.add("wide");
         if (!one.querySelector(".node-body")) one.append(nodeBody(Number(one.dataset.node)));

@@ -29,6 +29,7 @@ from jinja2 import Environment, StrictUndefined
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs
     from jinja2 import Template
 
 _HERE = Path(__file__).parent
@@ -38,28 +39,23 @@ _NOT_IN_HTML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufd
 
 
 def render_report(
-    nodes: Sequence[Mapping[str, t.Any]],
-    plan: Mapping[str, t.Any],
+    inputs: Inputs,
     summary: Mapping[str, t.Any],
     *,
     previous: Mapping[str, t.Any] | None = None,
-    replicas: Sequence[Mapping[str, t.Any]] = (),
     losses: Sequence[Mapping[str, t.Any]] | None = None,
-    fitting: Mapping[tuple[str, int], Sequence[str]] | None = None,
     title: str = "GPU fleet",
 ) -> str:
     """Return the page. The same input gives the same text.
 
-    :param nodes: profiles
+    :param inputs: what the summary was made of
     :param previous: the plan before this one, for what changed; None: there is none
-    :param replicas: what was observed
-    :param losses: what the loss of each node would cost, as ``what_if_lost`` returns it; None: nobody asked
-    :param fitting: the models that fit each GPU, by node and index, as ``fitting_by_card`` returns it
+    :param losses: what the loss of each node would cost, as ``what_if_lost`` returns it; None: not asked
     """
     style, script = _part("page.css"), _part("page.js")
     text = _template().render(
-        view=make_view(nodes, plan, summary, previous=previous, replicas=replicas, losses=losses),
-        data=_island(page_data(nodes, plan, replicas, fitting)),
+        view=make_view(inputs, summary, previous=previous, losses=losses),
+        data=_island(page_data(inputs)),
         title=title,
         style=style,
         style_hash=_hash(style),

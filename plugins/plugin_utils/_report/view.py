@@ -12,9 +12,11 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.codes import CODES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
+    duration,
     listing,
     natural_key,
     plural,
@@ -23,6 +25,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs
 
 # In the order of a bar: what works first, what needs a look last.
 BAR_STATES = ("used", "free", "external", "unhealthy", "unknown")
@@ -34,17 +38,16 @@ _REFUSED = {code.name: code.label for code in CODES}
 
 
 def make_view(
-    nodes: Sequence[Mapping[str, t.Any]],
-    plan: Mapping[str, t.Any],
+    inputs: Inputs,
     summary: Mapping[str, t.Any],
     *,
     previous: Mapping[str, t.Any] | None,
-    replicas: Sequence[Mapping[str, t.Any]],
     losses: Sequence[Mapping[str, t.Any]] | None,
 ) -> dict[str, t.Any]:
-    """Everything that the template needs beside the data of the picture."""
-    ordered = sorted(nodes, key=lambda node: natural_key(str(node["name"])))
-    known = _searchable(ordered, plan, replicas)
+    """Return everything that the template needs beside the data of the picture."""
+    plan = inputs.plan
+    ordered = sorted(inputs.nodes, key=lambda node: natural_key(str(node["name"])))
+    known = _searchable(inputs)
     placed = _placed(plan)
     return {
         "headline": _headline(summary),
@@ -72,14 +75,11 @@ def make_view(
     }
 
 
-def _searchable(
-    nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.Any]]
-) -> set[str]:
-    """What a search of the page finds, so that a name in a sentence can lead there."""
-    found = {str(node["name"]) for node in nodes} | {one["id"] for one in replicas if one.get("shards")}
-    for key, what in (("assignments", "role"), ("replicas", "model")):
-        for one in plan.get(key) or ():
-            found |= {one[what], f"{one[what]}/{one['replica']}"}
+def _searchable(inputs: Inputs) -> set[str]:
+    """Return what a search of the page finds, so that a name in a sentence can lead there."""
+    found = {str(node["name"]) for node in inputs.nodes} | {one["id"] for one in inputs.replicas if one["shards"]}
+    for placed in placements(inputs.plan):
+        found |= {placed.name, placed.label}
     return found
 
 
@@ -151,7 +151,7 @@ def _parts(group: str, counts: Mapping[str, int], keys: Iterable[str]) -> list[d
 def _status(summary: Mapping[str, t.Any]) -> dict[str, t.Any]:
     counts = Counter(one["severity"] for one in summary["attention"])
     parts = [
-        plural(counts[severity], severity) if severity != "info" else plural(counts[severity], "remark")
+        plural(counts[severity], severity) if severity != "info" else f"{counts[severity]} info"
         for severity in _SEVERITIES
         if counts[severity]
     ]
@@ -218,41 +218,23 @@ def _nearest(nearest: Mapping[str, t.Any]) -> str:
 
 
 def _placed(plan: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """A row for each assignment and each shard, in the order of the plan."""
-    rows = []
-    for one in plan.get("assignments") or ():
-        index = one.get("gpu_index")
-        rows.append(
-            {
-                "name": f"{one['role']}/{one['replica']}",
-                "base": one["role"],
-                "kind": "role",
-                "node": one["node"],
-                "indices": [] if index is None else [index],
-                "look": _look([one.get("gpu") or {}] if index is not None else []),
-                "engine": one.get("engine"),
-                "why": (one.get("why") or {}).get("text", ""),
-                "at_risk": one.get("at_risk"),
-                "replica": one["replica"],
-            }
-        )
-    for one in plan.get("replicas") or ():
-        rows += [
-            {
-                "name": f"{one['model']}/{one['replica']}" + (f" rank {shard['rank']}" if one["shards"][1:] else ""),
-                "base": one["model"],
-                "kind": "model",
-                "node": shard["node"],
-                "indices": shard["gpu_indices"],
-                "look": _look(shard.get("gpus") or []),
-                "engine": one.get("engine"),
-                "why": f"{one['profile']}: {(one.get('why') or {}).get('text', '')}",
-                "at_risk": shard.get("at_risk"),
-                "replica": one["replica"],
-            }
-            for shard in one["shards"]
-        ]
-    return rows
+    """Return a row for each replica of a role and each shard of a model, in the order of the plan."""
+    return [
+        {
+            "name": placed.label_of(part),
+            "base": placed.name,
+            "kind": placed.kind,
+            "node": part.node,
+            "indices": list(part.gpu_indices),
+            "look": _look(part.gpus),
+            "engine": placed.entry["engine"],
+            "why": ("" if placed.kind == ROLE else f"{placed.entry['profile']}: ") + placed.entry["why"]["text"],
+            "at_risk": part.entry.get("at_risk"),
+            "replica": placed.replica,
+        }
+        for placed in placements(plan)
+        for part in placed.parts
+    ]
 
 
 def _look(gpus: Sequence[Mapping[str, t.Any]]) -> str:
@@ -335,17 +317,7 @@ def _losses(
 
 
 def _idle(one: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {**one, "for": _duration(one["idle_seconds"])}
-
-
-def _duration(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{hours // 24} d {hours % 24} h" if hours % 24 else f"{hours // 24} d"
+    return {**one, "for": duration(one["idle_seconds"])}
 
 
 def _table(

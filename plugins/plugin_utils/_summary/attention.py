@@ -18,6 +18,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerp
     STALE,
     UNKNOWN,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
     CORDONED,
     DRAINING,
@@ -26,13 +27,15 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
     FAILED,
-    state_of,
+    DriftFinder,
+    idle_replicas,
+    judge_models,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.document import (
     LOW_MEMORY,
     catalog_fingerprint,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import USED
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import USED, list_cards
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     duration,
     listing,
@@ -43,11 +46,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import Drift
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet
     from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import Models
     from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import Card
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = (ERROR, WARNING, INFO)
@@ -81,30 +83,44 @@ _DRIFT_REMEDY = {
     RESTART: "restart its engine to make it what the catalog says",
     ROUTER: "only the router has to learn it: write the registry again",
 }
-_REPLAN = "plan again and make it anew when it may stop"
+_REPLAN = "plan again and re-create it when it may stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What attention is drawn from."""
+    """What the inputs of a summary come to, which attention and the summary itself are drawn from."""
 
-    fleet: Fleet
-    profiles: Mapping[str, Mapping[str, t.Any]]
-    plan: Mapping[str, t.Any]
-    catalog: Catalog
+    inputs: Inputs
     cards: Sequence[Card]
     replicas: Sequence[Mapping[str, t.Any]]
     drifts: Mapping[str, Drift | None]
     models: Models
     idle: Sequence[Mapping[str, t.Any]]
     outdated: Sequence[str]
+    profiles: Mapping[str, Mapping[str, t.Any]]
+
+
+def read_facts(inputs: Inputs) -> Facts:
+    """Return what the inputs of a summary come to; replicas are in the natural order of their ids."""
+    observed = sorted(inputs.replicas, key=lambda one: natural_key(one["id"]))
+    finder = DriftFinder(inputs.catalog)
+    return Facts(
+        inputs=inputs,
+        cards=list_cards(inputs.fleet, inputs.plan),
+        replicas=observed,
+        drifts={one["id"]: finder.find(one) for one in observed},
+        models=judge_models(inputs.plan, observed, inputs.catalog),
+        idle=idle_replicas(observed),
+        outdated=_outdated(inputs),
+        profiles={profile["name"]: profile for profile in inputs.nodes},
+    )
 
 
 Finding = tuple[str, str, str]
 
 
 def list_attention(facts: Facts) -> list[dict[str, str]]:
-    """Everything that somebody should look at: ``severity``, ``code``, ``subject`` and what to do as ``text``."""
+    """Return everything that somebody should look at: ``severity``, ``code``, ``subject`` and what to do as ``text``."""
     found: list[Finding] = []
     for look in (_unplaced, _replicas, _nodes, _cards, _plan, _models):
         found += look(facts)
@@ -113,34 +129,26 @@ def list_attention(facts: Facts) -> list[dict[str, str]]:
 
 
 def _unplaced(facts: Facts) -> Iterable[Finding]:
-    for one in facts.plan.get("unplaced") or ():
+    for one in facts.inputs.plan.get("unplaced") or ():
         name = str(one.get("role") or one.get("model"))
-        wanted = one.get("wanted") or one["missing"]
-        text = f"{one['missing']} of {wanted} {'has' if one['missing'] == 1 else 'have'} no place"
-        if one.get("reason"):
-            text += f": {one['reason']}"
-        helps = [line for line in _maps(one.get("what_would_help")) if line.get("text")]
-        if helps:
-            text += f". Would help: {helps[0]['text']}"
-        yield "unplaced", name, text
-
-
-def _maps(value: t.Any) -> Iterable[Mapping[str, t.Any]]:
-    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
+        is_ = "is" if one["missing"] == 1 else "are"
+        text = f"{one['missing']} of {one['wanted']} {is_} not placed: {one['reason']}"
+        helps = one.get("what_would_help")
+        yield "unplaced", name, f"{text}. Suggested changes: {helps[0]['text']}" if helps else text
 
 
 def _replicas(facts: Facts) -> Iterable[Finding]:
     for one in facts.replicas:
         name = one["id"]
         served, model = one.get("served_model"), one.get("model")
-        if state_of(one) == FAILED:
+        if one["state"] == FAILED:
             reason = one.get("reason") or "it does not answer"
             yield "replica_failed", name, f"{_at(one)}{reason}; look at the engine's log there, or restart it"
         elif served and model and served != model:
             yield "other_model", name, f"{_at(one)}it serves {served}, the slot says {model}; restart it with its model"
         yield from _drift(name, facts.drifts[name])
     for each in facts.idle:
-        told = f"nobody asked it anything for {duration(each['idle_seconds'])}"
+        told = f"no requests for {duration(each['idle_seconds'])}"
         holds = f" and it holds {plural(each['gpus'], 'GPU')}" if each["gpus"] else ""
         yield "idle", each["id"], f"{told}{holds}; stop it, or lower what is wanted of it, where that is not meant"
 
@@ -159,11 +167,11 @@ def _drift(name: str, drift: Drift | None) -> Iterable[Finding]:
         remedy = _DRIFT_REMEDY.get(drift.asks or "", _REPLAN)
         yield "stale", name, f"{what}; it keeps running. To bring it up to date: {remedy}"
     elif drift.state == UNKNOWN:
-        yield "unknown_fingerprint", name, "it is not recorded what it was made from; provision it again to record it"
+        yield "unknown_fingerprint", name, "its config fingerprint is not recorded; provision it again to record it"
 
 
 def _nodes(facts: Facts) -> Iterable[Finding]:
-    fleet, holds = facts.fleet, _on_nodes(facts.plan)
+    fleet, holds = facts.inputs.fleet, _on_nodes(facts.inputs.plan)
     kept = "plan again" if facts.outdated else "no other place is free for it: free one, add one, or lower a count"
     for name, state, count in zip(fleet.names, fleet.states, fleet.gpu_count, strict=True):
         here = holds.get(name, [])
@@ -182,32 +190,31 @@ def _nodes(facts: Facts) -> Iterable[Finding]:
             yield (
                 "node_cordoned",
                 name,
-                "it keeps what it has and gets nothing new; set knaster_state to ready to use it",
+                "it keeps its work and gets nothing new; set knaster_state to ready to use it",
             )
         if count is None and state != UNREACHABLE:
             notes = facts.profiles[name].get("notes")
             why = f" ({notes[0]})" if isinstance(notes, list) and notes else ""
-            yield "gpus_unknown", name, f"its GPUs could not be found out{why}; mend that and collect it again"
-    for one in facts.plan.get("assignments") or ():
-        if one.get("at_risk") == LOW_MEMORY:
-            left = f"{one.get('memory_mib')} MiB"
-            text = f"on {one['node']} only {left} of memory are left for it; give the role min_memory_gb, or less to others"
-            yield "too_little_memory", f"{one['role']}/{one['replica']}", text
+            yield "gpus_unknown", name, f"its GPUs could not be detected{why}; fix that and collect it again"
+    for placed in placements(facts.inputs.plan):
+        for part in placed.parts:
+            if part.entry.get("at_risk") == LOW_MEMORY:
+                left = f"{part.entry.get('memory_mib')} MiB"
+                text = f"on {part.node} only {left} of memory are left for it; give the role min_memory_gb, or less to others"
+                yield "too_little_memory", placed.label_of(part), text
 
 
 def _on_nodes(plan: Mapping[str, t.Any]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for one in plan.get("assignments") or ():
-        found.setdefault(one["node"], []).append(f"{one['role']}/{one['replica']}")
-    for one in plan.get("replicas") or ():
-        for node in dict.fromkeys(shard["node"] for shard in one["shards"]):
-            found.setdefault(node, []).append(f"{one['model']}/{one['replica']}")
+    for one in placements(plan):
+        for node in one.nodes:
+            found.setdefault(node, []).append(one.label)
     return found
 
 
 def _cards(facts: Facts) -> Iterable[Finding]:
     """One finding for each node and kind of trouble, so that a node of eight GPUs is not eight lines."""
-    states = dict(zip(facts.fleet.names, facts.fleet.states, strict=True))
+    states = dict(zip(facts.inputs.fleet.names, facts.inputs.fleet.states, strict=True))
     by_node: dict[tuple[str, str], list[Card]] = {}
     for card in facts.cards:
         code = _card_code(card, states.get(card.node, READY), facts)
@@ -238,9 +245,9 @@ def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: F
     is_, it = ("is", "it") if one else ("are", "them")
     owners = listing(dict.fromkeys(card.by for card in cards if card.by))
     if code == "gpu_external":
-        return f"{which} {is_} held by others ({owners or 'somebody'}) and not planned with"
+        return f"{which} {is_} external: in use by {owners or 'another VM or process'}, and not planned with"
     if code == "gpu_split":
-        return f"{which} {is_} divided (MIG or partitions) and not planned with; undo that to use {it} whole"
+        return f"{which} {is_} MIG-partitioned and not planned with; undo that to use {it} whole"
     health = next((gpu.get("health") for card in cards if (gpu := _gpu(facts, card)) and gpu.get("health")), None)
     told = f" ({health['text']})" if isinstance(health, dict) and health.get("text") else ""
     if code == "gpu_unknown":
@@ -249,16 +256,16 @@ def _card_text(code: str, which: str, node: str, cards: Sequence[Card], facts: F
         )
     if code == "gpu_broken_in_use":
         return f"{which} {is_} broken{told} and {'has' if one else 'have'} {owners}; drain {node} to move that away"
-    return f"{which} {is_} broken{told}, nothing goes there; reset or replace {it}"
+    return f"{which} {is_} broken{told}; reset or replace {it}"
 
 
-def changed_inputs(fleet: Fleet, plan: Mapping[str, t.Any], catalog: Catalog) -> list[str]:
-    """What a plan was made from and that is not the same any more; a plan that does not say is not old."""
-    inputs = plan.get("inputs") or {}
-    now = {"nodes": fleet.fingerprint}
+def _outdated(inputs: Inputs) -> list[str]:
+    """Return what a plan was made from and that is not the same any more."""
+    made_from, catalog = inputs.plan.get("inputs") or {}, inputs.catalog
+    now = {"nodes": inputs.fleet.fingerprint}
     if catalog.models or catalog.roles:
         now |= {"roles": catalog_fingerprint(catalog.roles), "models": catalog_fingerprint(catalog.models)}
-    return [key for key, value in now.items() if inputs.get(key) not in (None, value)]
+    return [key for key, value in now.items() if made_from.get(key) not in (None, value)]
 
 
 def _plan(facts: Facts) -> Iterable[Finding]:
@@ -267,7 +274,7 @@ def _plan(facts: Facts) -> Iterable[Finding]:
 
 
 def _models(facts: Facts) -> Iterable[Finding]:
-    reported = {str(one.get("model")) for one in facts.plan.get("unplaced") or () if not one.get("role")}
+    reported = {str(one.get("model")) for one in facts.inputs.plan.get("unplaced") or () if not one.get("role")}
     for one in facts.models.standing:
         if one.short and one.name not in reported:
             parts = [f"{one.starting} starting"] if one.starting else []

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
-    READY,
-    UNHEALTHY,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import placements
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import READY, UNHEALTHY
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ledger import Ledger
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import CARD_STATES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
@@ -22,6 +22,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
     from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet
 
 FREE, USED = "free", "used"
@@ -43,10 +44,8 @@ class Card(t.NamedTuple):
 
 
 def list_cards(fleet: Fleet, plan: Mapping[str, t.Any]) -> list[Card]:
-    """Every GPU of the ledger; of a plan without a ledger, every GPU of the profiles."""
-    rows = plan.get("ledger")
-    if rows is None:
-        rows = _rows_without_ledger(fleet, plan)
+    """Return every GPU of the plan's ledger; without a plan, every GPU of the profiles."""
+    rows = plan["ledger"] if plan else _rows_without_plan(fleet)
     known = _Known(fleet, plan)
     found = []
     for row in rows:
@@ -93,6 +92,18 @@ def free_blocks(fleet: Fleet, cards: Iterable[Card]) -> tuple[set[str], dict[str
     return whole, by_class
 
 
+def list_fitting(fleet: Fleet, catalog: Catalog) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Return the models of a catalog that fit each GPU, by node and index; GPUs that are alike share one list."""
+    engines = catalog.engines or BUILTIN_ENGINES
+    fits = [
+        tuple(models_fitting(catalog.models, shape, engine=None, kind=None, engines=engines)) for shape in fleet.shapes
+    ]
+    return {
+        (fleet.names[node], index): fits[shape]
+        for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True)
+    }
+
+
 class _Known:
     """What is known of a GPU: by its uuid or address where both sides know it, else by its index."""
 
@@ -136,45 +147,19 @@ class _Known:
 
 
 def _planned_gpus(plan: Mapping[str, t.Any]) -> Iterable[tuple[str, int, Mapping[str, t.Any]]]:
-    for one in plan.get("assignments") or ():
-        if one.get("gpu_index") is not None:
-            yield one["node"], one["gpu_index"], one.get("gpu") or {}
-    for one in plan.get("replicas") or ():
-        for shard in one["shards"]:
-            gpus = shard.get("gpus") or []
-            for at, index in enumerate(shard["gpu_indices"]):
-                yield shard["node"], index, gpus[at] if at < len(gpus) else {}
+    for one in placements(plan):
+        for part in one.parts:
+            for index, gpu in zip(part.gpu_indices, part.gpus, strict=False):
+                yield part.node, index, gpu
 
 
-def _owners(plan: Mapping[str, t.Any]) -> dict[tuple[str, int], str]:
-    found: dict[tuple[str, int], str] = {}
-    for one in plan.get("assignments") or ():
-        if one.get("gpu_index") is not None:
-            key, label = (one["node"], one["gpu_index"]), f"{one['role']}/{one['replica']}"
-            found[key] = f"{found[key]}, {label}" if key in found else label
-    for one in plan.get("replicas") or ():
-        for shard in one["shards"]:
-            for index in shard["gpu_indices"]:
-                found.setdefault((shard["node"], index), f"{one['model']}/{one['replica']}")
-    return found
-
-
-def _rows_without_ledger(fleet: Fleet, plan: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """The ledger of a plan that was written by hand, by the same rules."""
-    ledger, owners = Ledger(fleet, (), passthrough=True), _owners(plan)
+def _rows_without_plan(fleet: Fleet) -> list[dict[str, t.Any]]:
+    """Return the ledger of a fleet on which nothing is planned, by the rules of the planner."""
+    ledger = Ledger(fleet, (), passthrough=True)
     states: dict[int, str] = {}
     for part in fleet.node_pools:
         states.update(dict.fromkeys(part.gpus, ledger.idle_state(part)))
-    rows = []
-    for card, (node, index) in enumerate(zip(fleet.gpu_node, fleet.gpu_index, strict=True)):
-        key = (fleet.names[node], index)
-        row: dict[str, t.Any] = {"node": key[0], "gpu_index": index, "state": states[card]}
-        if key in owners:
-            row |= {"state": USED, "by": owners.pop(key)}
-            if fleet.gpu_flags[card] & UNHEALTHY:
-                row["healthy"] = False
-        elif row["state"] == "external":
-            row["by"] = fleet.holders.get(card)
-        rows.append(row)
-    rows += [{"node": node, "gpu_index": index, "state": USED, "by": by} for (node, index), by in owners.items()]
-    return rows
+    return [
+        {"node": fleet.names[node], "gpu_index": index, "state": states[card], "by": fleet.holders.get(card)}
+        for card, (node, index) in enumerate(zip(fleet.gpu_node, fleet.gpu_index, strict=True))
+    ]

@@ -55,7 +55,7 @@ def _metrics(summary: Mapping[str, t.Any]) -> Iterable[tuple[str, str, Samples]]
     )
     yield (
         "knaster_replica_idle_seconds",
-        "Ready replicas that nobody asked anything for ten minutes or more, at the time of the observation.",
+        "Ready replicas without a request for ten minutes or more, at the time of the observation.",
         [({"id": one["id"], "model": one["model"] or ""}, one["idle_seconds"]) for one in summary["idle_replicas"]],
     )
     yield "knaster_models", "Models by what is wanted of them and whether it is there.", _by_state(summary["models"])
@@ -73,7 +73,7 @@ def _metrics(summary: Mapping[str, t.Any]) -> Iterable[tuple[str, str, Samples]]
     found = Counter(one["code"] for one in summary["attention"])
     yield (
         "knaster_attention",
-        "What somebody should act on, by what it is and how bad it is.",
+        "Findings to act on, by severity and code.",
         [({"severity": severity, "code": code}, found[code]) for code, severity in CODES.items()],
     )
 

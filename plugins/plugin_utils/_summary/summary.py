@@ -16,98 +16,41 @@ import typing as t
 from collections import Counter
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import STALE, UNKNOWN
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
-    NODE_STATES,
-    ProfileError,
-    read_nodes,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import (
-    STATES,
-    DriftFinder,
-    idle_replicas,
-    judge_models,
-    state_of,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import NODE_STATES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.replicas import STATES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.held_weights import Weights
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import (
-    Facts,
-    changed_inputs,
-    list_attention,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import (
-    count_cards,
-    free_blocks,
-    list_cards,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import (
-    SummaryError,
-    find_document_errors,
-    with_known_states,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import list_attention, read_facts
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import count_cards, free_blocks
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
     from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet
     from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import Card
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs
 
 VERSION = 1
 
 
-def summarise(
-    nodes: Sequence[Mapping[str, t.Any]],
-    plan: Mapping[str, t.Any] | None,
-    replicas: Sequence[Mapping[str, t.Any]] | None = None,
-    catalog: Catalog | None = None,
-) -> dict[str, t.Any]:
-    """Sum up a fleet.
-
-    :param nodes: profiles
-    :param plan: the plan; one without a ledger gets it from the profiles
-    :param replicas: what was observed; without it, what has a place counts as ready
-    :raises SummaryError: with everything that is wrong in profiles, plan and replicas
-    """
-    profiles = with_known_states(nodes)
-    errors = find_document_errors(plan, replicas)
-    try:
-        fleet = read_nodes(profiles)
-    except ProfileError as exc:
-        raise SummaryError([*exc.errors, *errors]) from exc
-    if errors:
-        raise SummaryError(errors)
-    catalog = catalog or Catalog()
-    plan, observed = plan or {}, sorted(replicas or (), key=lambda one: natural_key(one["id"]))
-    cards = list_cards(fleet, plan)
-    finder = DriftFinder(catalog)
-    drifts = {one["id"]: finder.find(one) for one in observed}
+def summarise(inputs: Inputs) -> dict[str, t.Any]:
+    """Return the summary of a fleet. Where nothing was observed, what has a place counts as ready."""
+    facts = read_facts(inputs)
+    fleet, models, observed = inputs.fleet, facts.models, facts.replicas
+    short = sum(one.short for one in models.standing)
+    states, observed_states = Counter(fleet.states), Counter(one["state"] for one in observed)
     by_drift = {
-        state: [name for name, drift in drifts.items() if drift is not None and drift.state == state]
+        state: [name for name, drift in facts.drifts.items() if drift is not None and drift.state == state]
         for state in (STALE, UNKNOWN)
     }
-    models = judge_models(plan, observed, catalog)
-    short = sum(one.short for one in models.standing)
-    idle = idle_replicas(observed)
-    states, observed_states = Counter(fleet.states), Counter(map(state_of, observed))
-    facts = Facts(
-        fleet=fleet,
-        profiles={profile["name"]: profile for profile in profiles},
-        plan=plan,
-        catalog=catalog,
-        cards=cards,
-        replicas=observed,
-        drifts=drifts,
-        models=models,
-        idle=idle,
-        outdated=changed_inputs(fleet, plan, catalog),
-    )
     return {
         "version": VERSION,
         "nodes": {"total": len(fleet.names), **{state: states[state] for state in NODE_STATES}},
-        "gpus": count_cards(cards),
-        "fabrics": _fabrics(fleet, cards, catalog),
+        "gpus": count_cards(facts.cards),
+        "fabrics": _fabrics(inputs, facts.cards),
         "replicas": {state: observed_states[state] for state in STATES},
         "models": {
             "total": len(models.standing),
@@ -116,9 +59,9 @@ def summarise(
             "on_demand": len(models.on_demand),
             "off": len(models.off),
         },
-        "roles": _roles(plan, catalog),
+        "roles": _roles(inputs),
         "unplaceable": [one.name for one in models.standing if one.unplaceable],
-        "idle_replicas": idle,
+        "idle_replicas": facts.idle,
         "stale": by_drift[STALE],
         "unknown": by_drift[UNKNOWN],
         "simulated": models.simulated,
@@ -126,25 +69,26 @@ def summarise(
     }
 
 
-def _roles(plan: Mapping[str, t.Any], catalog: Catalog) -> dict[str, int]:
-    """Roles that want a place, and how many of them have all that they want."""
-    placed = Counter(one["role"] for one in plan.get("assignments") or ())
-    missing = {one["role"]: one["missing"] for one in plan.get("unplaced") or () if one.get("role")}
-    wanted = {role.name: role.count for role in catalog.roles}
+def _roles(inputs: Inputs) -> dict[str, int]:
+    """Return how many roles want a place, and how many of them have all that they want; the catalog says what is wanted."""
+    placed = Counter(one.name for one in placements(inputs.plan) if one.kind == ROLE)
+    missing = {one["role"]: one["missing"] for one in inputs.plan.get("unplaced") or () if one.get("role")}
+    wanted = {role.name: role.count for role in inputs.catalog.roles}
     wanted |= {name: placed[name] + missing.get(name, 0) for name in (*placed, *missing) if name not in wanted}
     asked = {name: count for name, count in wanted.items() if count}
     satisfied = sum(placed[name] >= count for name, count in asked.items())
     return {"total": len(asked), "satisfied": satisfied, "short": len(asked) - satisfied}
 
 
-def _fabrics(fleet: Fleet, cards: Sequence[Card], catalog: Catalog) -> dict[str, t.Any]:
+def _fabrics(inputs: Inputs, cards: Sequence[Card]) -> dict[str, t.Any]:
+    fleet = inputs.fleet
     whole, by_class = free_blocks(fleet, cards)
     members: dict[str, list[int]] = {}
     for node, names in enumerate(fleet.fabrics):
         for name in names:
             members.setdefault(name, []).append(node)
     present: dict[int, set[str]] = {}
-    for model, nodes in _held(fleet, catalog).items():
+    for model, nodes in _held(fleet, inputs.catalog).items():
         for node in nodes:
             present.setdefault(node, set()).add(model)
     found = {}
@@ -164,7 +108,7 @@ def _fabrics(fleet: Fleet, cards: Sequence[Card], catalog: Catalog) -> dict[str,
 
 
 def _held(fleet: Fleet, catalog: Catalog) -> dict[str, list[int]]:
-    """The nodes that hold the weights of each model of the catalog; without a catalog, of whatever lies there."""
+    """Return the nodes that hold the weights of each model of the catalog; without a catalog, of whatever lies there."""
     if catalog.models:
         weights = Weights(fleet, catalog.models, catalog.engines or BUILTIN_ENGINES)
         return {model.name: found for model in catalog.models if (found := weights.holders(model.name))}

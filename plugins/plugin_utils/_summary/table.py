@@ -12,23 +12,18 @@ from __future__ import annotations
 import textwrap
 import typing as t
 from collections import Counter
-from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.attention import INFO
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import list_cards
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import (
-    CARD_STATES,
-    with_known_states,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.gpus import list_cards, list_fitting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import CARD_STATES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import duration, listing, plural, size_text
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs
 
 # Up to here each GPU gets a line of its own; above it, only its class is counted.
 CARDS_SHOWN = 24
@@ -37,11 +32,10 @@ _TOLD = 5
 _LISTED = 10
 _WIDE = 48
 
-_CLASSES = ("CLASS", "CARDS", *(state.upper() for state in CARD_STATES))
+_CLASSES = ("CLASS", "GPUS", *(state.upper() for state in CARD_STATES))
 _FABRICS = ("FABRIC", "NODES", "WITH WEIGHTS", "FREE NODES", "FREE BY CLASS", "MODELS PRESENT")
-_CARDS = ("NODE", "CARD", "CLASS", "STATE", "WHO", "MODELS THAT FIT")
+_CARDS = ("NODE", "GPU", "CLASS", "STATE", "WHO", "MODELS THAT FIT")
 _TITLES = {
-    "unplaced": "no place",
     "replica_failed": "failed",
     "node_lost": "lost",
     "gpu_broken_in_use": "broken, in use",
@@ -53,34 +47,28 @@ _TITLES = {
     "gpu_broken": "broken",
     "gpu_unknown": "health unknown",
     "gpus_unknown": "GPUs unknown",
-    "unknown_fingerprint": "of unknown make",
+    "unknown_fingerprint": "unknown fingerprint",
     "node_drained": "drained",
     "node_cordoned": "cordoned",
-    "gpu_external": "held by others",
+    "gpu_external": "external",
     "gpu_split": "split",
 }
 
 
-def format_summary(
-    summary: Mapping[str, t.Any],
-    nodes: Sequence[Mapping[str, t.Any]] = (),
-    plan: Mapping[str, t.Any] | None = None,
-    catalog: Catalog | None = None,
-) -> str:
-    """Return the summary as text. With the profiles of a few GPUs, also what each of them could run.
-
-    :param nodes: the profiles that the summary is of
-    """
+def format_summary(summary: Mapping[str, t.Any], inputs: Inputs | None = None) -> str:
+    """Return the summary as text. With what a small fleet's was made of, also what each of a few GPUs could run."""
     lines = [*_headline(summary), ""]
-    catalog = catalog or Catalog()
-    cards = _cards(nodes, plan or {}, catalog)
+    cards: list[str] = []
+    fits: list[str] = []
+    if inputs is not None and 0 < len(inputs.fleet.gpu_node) <= CARDS_SHOWN:
+        cards, fits = _cards(inputs)
     for part in (
         _attention(summary["attention"]),
-        cards.lines,
+        cards,
         _classes(summary["gpus"]),
         _fabrics(summary["fabrics"]),
         _idle(summary["idle_replicas"]),
-        _fits(cards.fits, catalog),
+        fits,
     ):
         if part:
             lines += [*part, ""]
@@ -91,10 +79,10 @@ def _headline(summary: Mapping[str, t.Any]) -> Iterable[str]:
     nodes, cards = summary["nodes"], _sum_cards(summary["gpus"])
     yield f"{plural(nodes['total'], 'node')}{_parts(nodes)}, {plural(cards['total'], 'GPU')}{_parts(cards)}"
     told = []
-    for key, what in (("roles", "role"), ("models", "model")):
+    for key, what, done in (("roles", "role", "fully placed"), ("models", "model", "satisfied")):
         counts = summary[key]
         if counts["total"]:
-            told.append(f"{counts['satisfied']} of {plural(counts['total'], what)} satisfied")
+            told.append(f"{counts['satisfied']} of {plural(counts['total'], what)} {done}")
         rest = [f"{counts[kind]} {kind.replace('_', ' ')}" for kind in ("on_demand", "off") if counts.get(kind)]
         if rest:
             told.append(f"models {', '.join(rest)}")
@@ -129,44 +117,34 @@ def _attention(found: Sequence[Mapping[str, str]]) -> list[str]:
             rows.append((same[0]["severity"].upper(), title, f"{count - told} {'more' if told else 'in all'}", more))
     rank = {"ERROR": 0, "WARNING": 1, "INFO": 2}
     rows.sort(key=lambda row: rank.get(row[0], 3))
-    return ["What needs action, the worst first:", *format_columns(("HOW BAD", "WHAT", "WHICH", "WHAT TO DO"), rows)]
+    return ["What needs action, the worst first:", *format_columns(("SEVERITY", "FINDING", "SUBJECT", "ACTION"), rows)]
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _WIDE else text[: _WIDE - 3] + "..."
 
 
-@dataclass(slots=True, kw_only=True)
-class _Cards:
-    """A few GPUs one by one, and the models that fit each kind of them."""
-
-    lines: list[str]
-    fits: dict[str, tuple[str, ...]]
-
-
-def _cards(nodes: Sequence[Mapping[str, t.Any]], plan: Mapping[str, t.Any], catalog: Catalog) -> _Cards:
-    if not 0 < sum(len(node.get("gpus") or ()) for node in nodes) <= CARDS_SHOWN:
-        return _Cards(lines=[], fits={})
-    fleet = read_nodes(with_known_states(nodes))
-    engines = catalog.engines or BUILTIN_ENGINES
-    shapes = {
-        (fleet.names[node], index): fleet.shapes[shape]
+def _cards(inputs: Inputs) -> tuple[list[str], list[str]]:
+    """Return a few GPUs one by one, and the models that fit each kind of them."""
+    fleet, catalog = inputs.fleet, inputs.catalog
+    sizes = {
+        (fleet.names[node], index): fleet.shapes[shape].memory_gb
         for node, index, shape in zip(fleet.gpu_node, fleet.gpu_index, fleet.gpu_shape, strict=True)
     }
+    fitting = list_fitting(fleet, catalog)
     rows: list[tuple[t.Any, ...]] = []
     fits: dict[str, tuple[str, ...]] = {}
-    for card in list_cards(fleet, plan):
-        shape = shapes.get((card.node, card.gpu_index))
-        size = "?" if shape is None or shape.memory_gb is None else size_text(shape.memory_gb)
-        look = f"{card.gpu_class} {size} GB"
-        fitting: tuple[str, ...] = ()
-        if shape is not None:
-            fitting = tuple(models_fitting(catalog.models, shape, engine=None, kind=None, engines=engines))
-            fits.setdefault(look, fitting)
+    for card in list_cards(fleet, inputs.plan):
+        key = (card.node, card.gpu_index)
+        size = sizes.get(key)
+        look = f"{card.gpu_class} {'?' if size is None else size_text(size)} GB"
+        if key in fitting:
+            fits.setdefault(look, fitting[key])
         state = f"{card.state}, broken" if card.broken and card.state != "unhealthy" else card.state
-        rows.append((_short(card.node), card.gpu_index, look, state, card.by, len(fitting) if catalog.models else None))
+        count = len(fitting.get(key, ())) if catalog.models else None
+        rows.append((_short(card.node), card.gpu_index, look, state, card.by, count))
     lines = ["What can run here:", *format_columns(_CARDS, rows)]
-    return _Cards(lines=lines, fits=fits if catalog.models else {})
+    return lines, _fits(fits, catalog) if catalog.models else []
 
 
 def _fits(fits: Mapping[str, Sequence[str]], catalog: Catalog) -> list[str]:
@@ -231,6 +209,6 @@ def _idle(idle: Sequence[Mapping[str, t.Any]]) -> list[str]:
     more = len(idle) - _LISTED
     return [
         "Idle, the longest first:",
-        *format_columns(("REPLICA", "MODEL", "FOR", "CARDS"), rows),
+        *format_columns(("REPLICA", "MODEL", "FOR", "GPUS"), rows),
         *([f"and {more} more"] if more > 0 else []),
     ]

@@ -14,17 +14,11 @@ from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
-    DocumentError,
-    load_document,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import read_checked
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
-from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
-    ProfileFileError,
-    load_profiles,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_plan_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import list_strays, load_profiles
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +29,7 @@ if t.TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFiles:
-    """What could be read, what is wrong with it, and what of the catalog is only worth a look."""
+    """What could be read, what is wrong with it, and warnings of catalog and profiles."""
 
     nodes: list[dict[str, t.Any]]
     catalog: Catalog
@@ -55,19 +49,20 @@ def read_fleet(profiles: Path, hosts: Sequence[str], catalog: Sequence[str]) -> 
     :param catalog: directories, the later one winning entry by entry
     """
     errors: list[str] = []
-    try:
-        nodes = load_profiles(profiles, hosts)
-    except ProfileFileError as exc:
-        errors += exc.errors
-        nodes = exc.profiles
+    nodes = load_profiles(profiles, hosts, errors)
     found, warnings = read_catalog(catalog, errors, nodes=nodes)
+    strays = list_strays(profiles, hosts)
+    if strays:
+        told = f"{plural(len(strays), 'profile')} of nodes outside the inventory of this run ({listing(strays)})"
+        remedy = "they are left out; run with the whole inventory, or remove them where the nodes are gone"
+        warnings = (*warnings, f"{profiles}: {told}: {remedy}")
     return FleetFiles(nodes=nodes, catalog=found, errors=errors, warnings=warnings)
 
 
 def read_catalog(
     directories: Sequence[str], errors: list[str], *, nodes: Sequence[t.Any] = ()
 ) -> tuple[Catalog, tuple[str, ...]]:
-    """Read the catalog of directories, and what in it is only worth a look. What is wrong is added to the errors.
+    """Read the catalog of directories, and its warnings. What is wrong is added to the errors.
 
     :param nodes: profiles to hold the catalog against
     """
@@ -78,18 +73,12 @@ def read_catalog(
 
 def read_plan(path: Path, errors: list[str], *, required: bool = True) -> dict[str, t.Any] | None:
     """Read the plan of a file. What is wrong is added to the errors, and there is no plan then."""
-    try:
-        text = read_text(path)
-        document = None if text is None else load_document(text)
-    except (OSError, ValueError) as exc:
-        told = exc if isinstance(exc, DocumentError) else f"cannot be read ({exc})"
-        errors.append(f"{path}: {told}; make the plan again")
-        return None
-    if document is None and required:
-        errors.append(f"{path}: there is no such file; make the plan first")
-    found = [f"{path}: {error}" for error in find_plan_errors(document, "plan")]
-    errors += found
-    return None if found else document
+    document = None
+    with collecting(errors):
+        document = read_checked(path, "plan")
+        if document is None and required:
+            errors.append(f"{path}: not found; run placement first")
+    return document
 
 
 def previous_path(path: Path) -> Path:

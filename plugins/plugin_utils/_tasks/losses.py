@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
@@ -26,15 +27,12 @@ _LEAST = 10
 
 
 def nodes_to_ask(plan: Mapping[str, t.Any], total: int, limit: int | None = None) -> list[str]:
-    """The nodes in use whose loss is asked about, those with the most on them first where there are too many.
+    """Return the nodes in use whose loss is asked about, those with the most on them first where there are too many.
 
     :param total: how many nodes the fleet has
     :param limit: how many to ask about at most; without it, fewer the larger the fleet is
     """
-    on: Counter[str] = Counter(one["node"] for one in plan.get("assignments") or ())
-    for one in plan.get("replicas") or ():
-        # A replica is lost with any of its shards.
-        on.update(shard["node"] for shard in one["shards"])
+    on = Counter(part.node for one in placements(plan) for part in one.parts)
     most = max(_LEAST, _NODES_LOOKED_AT // max(1, total)) if limit is None else limit
     chosen = sorted(on, key=lambda name: (-on[name], natural_key(name)))[:most]
     return sorted(chosen, key=natural_key)
@@ -50,9 +48,9 @@ def ask_losses(
     moves: str = "none",
     passthrough: bool = True,
 ) -> list[dict[str, t.Any]]:
-    """The answers of ``what_if_lost`` for these nodes, or for those in use.
+    """Return the answers of ``what_if_lost`` for these nodes, or for those in use.
 
-    :raises LookupError: when a node is in no profile
+    :raises InputError: when a node is in no profile
     """
     known = {node["name"] for node in nodes}
     asked = [name for name in nodes_to_ask(plan, len(nodes), limit) if name in known] if lost is None else lost

@@ -13,20 +13,13 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import read_text, write_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
-    DocumentError,
-    dump_document,
-    load_document,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import write_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_option_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.options import find_moves_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.table import format_plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import (
-    previous_path,
-    read_fleet,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import previous_path, read_fleet, read_plan
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,14 +64,8 @@ def make_plan_file(
     """
     fleet = read_fleet(profiles, hosts, catalog)
     nodes, found, errors = fleet.nodes, fleet.catalog, fleet.errors
-    previous: dict[str, t.Any] | None = None
-    before = read_text(path)
-    if before is not None and not fresh:
-        try:
-            previous = load_document(before)
-            errors += [f"{path}: {error}" for error in find_option_errors(previous, moves=moves)]
-        except DocumentError as exc:
-            errors.append(f"{path}: {exc}; mend the file, or plan afresh without it")
+    previous = None if fresh else read_plan(path, errors, required=False)
+    errors += find_moves_errors(moves)
     if errors:
         raise InputError(fleet.all_errors())
     document = plan(
@@ -106,7 +93,7 @@ def make_plan_file(
 def write_plan_file(change: FileChange) -> None:
     """Put a new plan in place of the last one, which is kept beside it so that somebody can ask what changed.
 
-    :raises OSError: when it cannot be written
+    :raises InputError: when it cannot be written
     """
     if change.before is not None:
         write_text(previous_path(change.path), change.before)

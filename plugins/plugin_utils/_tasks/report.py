@@ -13,13 +13,11 @@ import json
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
-from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import read_observed
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import load_slots
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report.fitting import fitting_by_card
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
-from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import find_input_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs, with_known_states
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.metrics import format_metrics
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.table import format_summary
@@ -29,6 +27,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet imp
     read_plan,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.losses import ask_losses
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.observe import read_observed
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 if t.TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,48 +77,42 @@ def make_fleet_report(
     :param losses: about how many nodes the page says what their loss would cost; None: as many as take seconds
     :raises InputError: with everything that is wrong in what was read
     """
-    fleet = read_fleet(sources.profiles, sources.hosts, sources.catalog)
-    errors = fleet.errors
+    found = read_fleet(sources.profiles, sources.hosts, sources.catalog)
+    errors = found.errors
     plan = read_plan(sources.plan, errors)
     previous = read_plan(previous_path(sources.plan), errors, required=False)
     replicas = _read_replicas(sources, errors)
-    if errors or plan is None:
-        raise InputError([*errors, *find_input_errors(fleet.nodes, plan, None)])
-    summary = summarise(fleet.nodes, plan, replicas, fleet.catalog)
+    fleet = None
+    with collecting(errors):
+        fleet = read_nodes(with_known_states(found.nodes))
+    if errors or plan is None or fleet is None:
+        raise InputError(errors)
+    inputs = Inputs(nodes=found.nodes, fleet=fleet, plan=plan, replicas=replicas, catalog=found.catalog)
+    summary = summarise(inputs)
     texts: dict[Path, str] = {}
     if targets.summary is not None:
         texts[targets.summary] = json.dumps(summary, indent=1) + "\n"
     if targets.metrics is not None:
         texts[targets.metrics] = format_metrics(summary)
     if targets.page is not None:
-        texts[targets.page] = render_report(
-            fleet.nodes,
-            plan,
-            summary,
-            previous=previous,
-            replicas=replicas,
-            losses=_losses(plan, fleet, limit=losses, passthrough=passthrough),
-            fitting=fitting_by_card(fleet.nodes, fleet.catalog.models, engines=fleet.catalog.engines),
-            title=title,
-        )
+        answers = _losses(plan, found, limit=losses, passthrough=passthrough)
+        texts[targets.page] = render_report(inputs, summary, previous=previous, losses=answers, title=title)
     return FleetReport(
         summary=summary,
-        table=format_summary(summary, fleet.nodes, plan, fleet.catalog),
+        table=format_summary(summary, inputs),
         changes=find_changes(texts),
-        warnings=fleet.warnings,
+        warnings=found.warnings,
     )
 
 
 def _read_replicas(sources: Sources, errors: list[str]) -> list[dict[str, t.Any]]:
-    """What was observed, without the slots that are gone since."""
-    found = read_observed(sources.observed, errors) if sources.observed is not None else None
+    """Return what was observed, without the slots that are gone since."""
+    found = [] if sources.observed is None else read_observed(sources.observed, errors)
     if not found or sources.slots is None or not sources.slots.is_dir():
-        return found or []
-    try:
+        return found
+    known: set[str] = set()
+    with collecting(errors):
         known = {slot["slot"] for slot in load_slots(sources.slots)}
-    except InputError as exc:
-        errors += exc.errors
-        return []
     return [one for one in found if one["id"] in known]
 
 

@@ -10,29 +10,20 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes, read_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import (
-    DocumentError,
-    dump_document,
-    load_document,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written, read_checked
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.commands import render_commands
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.inputs import (
-    find_input_errors,
-    previous_vms,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import (
     Prepared,
+    Run,
     prepare,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
-    SettingsError,
-    read_settings,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import read_settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import (
     read_fleet,
     read_plan,
@@ -43,8 +34,20 @@ if t.TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import FileChange
-    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What definitions are read from and where they go, ``vms`` being both; ``commands`` only where they are wanted."""
+
+    vms: Path
+    plan: Path
+    profiles: Path
+    hosts: Sequence[str]
+    catalog: Sequence[str]
+    settings: Mapping[str, t.Any]
+    commands: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,66 +57,39 @@ class VmFiles:
     prepared: Prepared
     files: tuple[Path, ...]
     changes: list[FileChange]
+    documents: list[Written]
 
 
-def make_vm_files(
-    path: Path,
-    *,
-    plan: Path,
-    profiles: Path,
-    hosts: Sequence[str],
-    catalog: Sequence[str],
-    settings: Mapping[str, t.Any],
-    commands: Path | None,
-    clusters: Mapping[str, Cluster] | None,
-    allowed: Allowed,
-    present: bool,
-    only: Sequence[str] | None,
-) -> VmFiles:
+def make_vm_files(sources: Sources, run: Run, clusters: Mapping[str, Cluster] | None) -> VmFiles:
     """Read everything, and say what is to be done. Nothing is written.
 
-    :param commands: where the definitions go as shell commands, where they are wanted
+    :param run: what the run is asked to do; its settings are those of the sources
+    :param clusters: the state of each cluster; None where nothing is asked of them
     :raises InputError: with everything that is wrong in what is read
     """
-    fleet = read_fleet(profiles, hosts, catalog)
+    fleet = read_fleet(sources.profiles, sources.hosts, sources.catalog)
     errors = fleet.errors
-    document = read_plan(plan, errors) if present else {}
-    previous = _read(path, errors)
-    if not errors:
-        errors += [f"{path}: {error}" for error in find_input_errors({"previous": previous})]
-        errors += [f"{plan}: {error}" for error in find_input_errors({"plan": document})]
-    try:
-        options = read_settings(settings)
-    except SettingsError as exc:
-        raise InputError([*errors, *exc.errors]) from exc
+    plan = read_plan(sources.plan, errors) if run.present else {}
+    previous = None
+    with collecting(errors):
+        previous = read_checked(sources.vms, "vm")
+    with collecting(errors):
+        run = replace(run, settings=read_settings(sources.settings))
     if errors:
         raise InputError(errors)
     prepared = prepare(
-        document or {},
+        plan or {},
         plain_catalog(fleet.catalog)["roles"],
         nodes=fleet.nodes,
-        previous=previous_vms(previous),
-        settings=options,
+        previous=[] if previous is None else previous["vms"],
         clusters=clusters,
-        allowed=allowed,
-        present=present,
-        only=None if only is None else frozenset(only),
+        run=run,
     )
-    texts = {}
-    if present:
-        texts[path] = dump_document(prepared.definitions.document())
-        if commands is not None:
-            texts[commands] = render_commands(prepared.definitions.vms)
-    return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts))
-
-
-def _read(path: Path, errors: list[str]) -> dict[str, t.Any] | None:
-    """The last definitions; None where there are none."""
-    try:
-        text = read_text(path)
-        return None if text is None else load_document(text)
-    except (OSError, UnicodeDecodeError) as exc:
-        errors.append(f"{path}: cannot be read ({exc})")
-    except DocumentError as exc:
-        errors.append(f"{path}: {exc}; mend the file, or remove it")
-    return None
+    texts: dict[Path, str] = {}
+    documents = []
+    if run.present:
+        texts[sources.vms] = dump_document(prepared.definitions.document())
+        documents.append(Written(sources.vms, "vm", texts[sources.vms]))
+        if sources.commands is not None:
+            texts[sources.commands] = render_commands(prepared.definitions.vms)
+    return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts), documents=documents)

@@ -60,17 +60,18 @@ def duration(seconds: float) -> str:
     return plural(int(seconds), "second")
 
 
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+def short_hash(text: str, digits: int = 6) -> str:
+    """Return a hash that tells names apart which would otherwise look the same."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def dns_label(name: str) -> str:
     """Return a name as a DNS label; one that had to be cut ends in a hash, so that long names do not meet."""
     label = _NOT_IN_LABEL.sub("-", name.lower()).strip("-")
     if not label:
-        return f"vm-{_short_hash(name)}"
+        return f"vm-{short_hash(name)}"
     if len(label) > MAX_LABEL:
-        label = f"{label[: MAX_LABEL - 7].rstrip('-')}-{_short_hash(name)}"
+        label = f"{label[: MAX_LABEL - 7].rstrip('-')}-{short_hash(name)}"
     return label
 
 

@@ -9,8 +9,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import read_answer
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import read_answer
 
 ROOT = Path(__file__).parents[3]
 spec = importlib.util.spec_from_file_location("make_examples", ROOT / "tools/make_examples.py")

@@ -30,10 +30,26 @@ YAML
 cat >plan.yml <<'YAML'
 version: 1
 assignments:
-  - {role: chat-large, replica: 0, node: n1, gpu_index: 0, gpu: {gpu_class: l4}, engine: vllm, models_fitting: [], slots: [a, b], vm: chat-0}
-  - {role: "{{ lookup('pipe', 'touch owned') }}", replica: 0, node: "{{ 7 * 7 }}", engine: tei, models_fitting: [], slots: [x], vm: odd}
+  - {role: chat-large, replica: 0, node: n1, gpu_index: 0, gpu: {gpu_class: l4}, engine: vllm, models_fitting: [], slots: [a, b], vm: chat-0, fingerprint: "0000000000000000", why: {rule: largest, text: it fits}}
+  - {role: "{{ lookup('pipe', 'touch owned') }}", replica: 0, node: "{{ 7 * 7 }}", engine: tei, models_fitting: [], slots: [x], vm: odd, fingerprint: "0000000000000000", why: {rule: largest, text: it fits}}
 replicas:
-  - {model: big, replica: 0, engine: vllm, fabric: ib-a, shards: [{rank: 0, node: n1, vm: big-0-0}, {rank: 1, node: n2, vm: big-0-1}]}
+  - id: big-0
+    model: big
+    replica: 0
+    engine: vllm
+    fabric: ib-a
+    profile: two
+    fingerprint: "0000000000000000"
+    shards:
+      - {rank: 0, node: n1, gpu_indices: [0], gpus: [{}], vm: big-0-0, slots: [big], weights: {state: unknown}}
+      - {rank: 1, node: n2, gpu_indices: [0], gpus: [{}], vm: big-0-1, weights: {state: unknown}}
+    why: {rule: fabric, text: it fits}
+inputs: {nodes: "0000000000000000", roles: "0000000000000000", models: "0000000000000000"}
+unplaced: []
+on_demand: []
+"off": []
+nodes: []
+ledger: []
 YAML
 ansible-playbook -i localhost, -c local write.yml
 
@@ -89,5 +105,5 @@ echo 'some: thing' >knaster/slots/other.yaml
 ansible-inventory -i slots.yml --list >three.json
 echo 'managed_by: knaster.inventory' >knaster/slots/broken.yaml
 if ansible-inventory -i slots.yml --list 2>error.log; then exit 1; fi
-grep 'broken.yaml: version, slot' error.log
+grep 'broken.yaml.*: slot: is required' error.log
 if grep Traceback error.log; then exit 1; fi

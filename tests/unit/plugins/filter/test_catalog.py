@@ -50,7 +50,7 @@ def test_catalog_errors_with_nodes_and_warnings():
 
 TEST_ERRORS = [
     ("catalog_errors", (7,), "expected the path of a directory, found 7"),
-    ("catalog_errors", ({"models": {1, 2}},), "the catalog: cannot be used as data"),
+    ("catalog_errors", ({"models": {1, 2}},), "catalog: cannot be used as data"),
 ]
 
 

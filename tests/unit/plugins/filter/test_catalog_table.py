@@ -18,10 +18,10 @@ def test_catalog_table():
 
 
 TEST_ERRORS = [
-    ((["catalog"],), "catalog_table takes a catalog"),
+    ((["catalog"],), "needs a catalog, as the lookup knaster.inventory.catalog returns it, found a list"),
     (({"models": [{"name": "m"}]},), "models.0..kind"),
     (({"models": [MODEL]}, [{"gpus": 7}]), "name"),
-    (({"models": {1, 2}},), "the catalog: cannot be used as data"),
+    (({"models": {1, 2}},), "catalog: cannot be used as data"),
 ]
 
 

@@ -11,6 +11,7 @@ import json
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.filter.plan import FilterModule
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 FILTERS = FilterModule().filters()
 PLAN, TABLE, DIFF, WHAT_IF = (FILTERS[name] for name in ("plan", "plan_table", "plan_diff", "what_if"))
@@ -46,7 +47,6 @@ MODELS = [
 
 KEYS = [
     "version",
-    "inputs",
     "assignments",
     "replicas",
     "unplaced",
@@ -54,6 +54,7 @@ KEYS = [
     "off",
     "nodes",
     "ledger",
+    "inputs",
     "changes",
 ]
 
@@ -125,7 +126,7 @@ def test_plan_document():
 
 def test_plan_takes_nothing_at_all():
     document = PLAN([], [], [])
-    assert [document[key] for key in KEYS[2:9]] == [[]] * 7
+    assert [document[key] for key in KEYS[1:8]] == [[]] * 7
     assert PLAN([])["unplaced"] == []
     assert PLAN([], [CHAT])["unplaced"][0]["reason"] == "there are no nodes"
 
@@ -191,10 +192,10 @@ TEST_ERRORS = [
         [{"name": "a", "gpus": [{"index": 0, "pci": "x"}]}],
         "node a, GPU 0: 'pci' is a dictionary, this is a text.",
     ),
-    ("moves", "all", "moves: 'all' is none of none, relocate, preempt."),
-    ("previous", [1], "previous: a plan is a dictionary; leave it out where there is none."),
-    ("previous", {"version": 2}, "previous: version 2 of the plan document is not known; 1 is."),
-    ("previous", {"version": 1, "assignments": [1]}, "previous: assignments is a list of dictionaries."),
+    ("moves", "all", 'moves: must be one of none, relocate, preempt, not "all"'),
+    ("previous", [1], "previous: must be a map, not a list"),
+    ("previous", documents.plan() | {"version": 2}, "previous: version: must be 1, not 2"),
+    ("previous", documents.plan() | {"assignments": [1]}, "previous: assignments[0]: must be a map, not 1"),
 ]
 
 
@@ -268,7 +269,7 @@ def test_plan_table_of_a_big_fleet_tells_what_fits_by_class():
 
 
 def test_plan_table_refuses_what_is_no_plan():
-    with pytest.raises(AnsibleFilterError, match="plan: a plan is a dictionary"):
+    with pytest.raises(AnsibleFilterError, match="plan: must be a map, not a list"):
         TABLE([1])
 
 

@@ -28,7 +28,7 @@ TEST_ERRORS = [
     (
         "profile_from_outputs",
         (7,),
-        "profile_from_outputs takes the text that the gather script printed, or a dictionary",
+        "profile_from_outputs: needs the text that the gather script printed, or a dictionary of outputs, found 7",
     ),
     (
         "profile_from_outputs",
@@ -37,10 +37,10 @@ TEST_ERRORS = [
     ),
     ("profile_from_outputs", ({"lsblk": 3},), "profile_from_outputs: lsblk: an output is a text or a dictionary"),
     ("profile_from_outputs", ({"lsblk": {1, 2}},), "profile_from_outputs: outputs: cannot be used as data"),
-    ("node_profiles", ([],), "node_profiles takes hostvars, not list"),
-    ("fleet_table", ("x",), "fleet_table takes a list of node profiles"),
-    ("fleet_table", ([{}],), "fleet_table takes a list of node profiles"),
-    ("fleet_table", (7,), "fleet_table takes a list of node profiles"),
+    ("node_profiles", ([],), "node_profiles: needs hostvars, found a list"),
+    ("fleet_table", ("x",), "fleet_table: nodes: a list of node profiles is needed, this is a text"),
+    ("fleet_table", ([{}],), "fleet_table: nodes[0]: the profile has no name"),
+    ("fleet_table", (7,), "fleet_table: nodes: a list of node profiles is needed, this is a number"),
 ]
 
 

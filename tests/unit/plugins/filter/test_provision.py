@@ -8,15 +8,12 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.filter.provision import FilterModule
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 FILTERS = FilterModule().filters()
 DEFINE, TABLE = FILTERS["vm_definitions"], FILTERS["vm_table"]
-PLAN = {
-    "version": 1,
-    "assignments": [
-        {"role": "gateway", "replica": 0, "node": "n1", "vm": "gateway-0", "memory_mib": 4096, "fingerprint": "0" * 16}
-    ],
-}
+SEAT = {"role": "gateway", "replica": 0, "node": "n1", "memory_mib": 4096}
+PLAN = documents.plan(assignments=[SEAT])
 
 
 def test_plain_data_in_and_out() -> None:
@@ -24,7 +21,7 @@ def test_plain_data_in_and_out() -> None:
     assert one.__class__ is dict
     assert one["name"] == "gateway-0"
     assert one["config"]["cores"] == 3
-    assert DEFINE(PLAN, [], {"version": 1, "vms": [{**one, "vmid": 500}]})[0]["vmid"] == 500
+    assert DEFINE(PLAN, [], documents.vms({**one, "vmid": 500}))[0]["vmid"] == 500
     assert DEFINE(PLAN, previous=[{**one, "vmid": 500}])[0]["vmid"] == 500
     assert DEFINE({}) == []
 
@@ -32,7 +29,7 @@ def test_plain_data_in_and_out() -> None:
 def test_all_errors_of_a_call_at_once() -> None:
     with pytest.raises(AnsibleFilterError) as found:
         DEFINE(
-            {"version": 7},
+            PLAN | {"version": 7},
             roles={"a": 1},
             taken=[{"vmid": "x"}],
             nodes=[1],
@@ -40,12 +37,12 @@ def test_all_errors_of_a_call_at_once() -> None:
             settings={"vmid_first": 0, "colour": "red"},
         )
     text = str(found.value)
-    assert text.startswith("The virtual machines cannot be defined, ")
+    assert text.startswith("The VMs cannot be defined, 7 errors:")
     for part in (
-        "plan: version 7",
-        "roles: expected",
-        "nodes: expected",
-        "mappings: expected",
+        "plan: version: must be 1, not 7",
+        "roles: must be a list, not a map",
+        "nodes[0]: must be a map, not 1",
+        "mappings: must be a list, not 3",
         "settings.colour",
         "settings.vmid_first",
     ):
@@ -55,12 +52,19 @@ def test_all_errors_of_a_call_at_once() -> None:
     with pytest.raises(AnsibleFilterError, match="nodes: cannot be used as data"):
         DEFINE(PLAN, nodes=[{1, 2}])
     with pytest.raises(AnsibleFilterError, match="has no memory in the plan"):
-        DEFINE({"version": 1, "assignments": [{**PLAN["assignments"][0], "memory_mib": 0}]})
+        DEFINE(documents.plan(assignments=[{**SEAT, "memory_mib": 0}]))
 
 
 def test_the_table_reads_what_was_registered() -> None:
     item = {"vm": {"vmid": 9101, "name": "chat-0"}}
     done = {"item": item, "name": "chat-0", "vmid": 9101, "vm_status": "running", "actions": []}
     hostvars = {"n1": {"made": {"results": [done, {"item": item, "skipped": True}]}}, "n2": {}}
-    assert TABLE(hostvars, "made", hosts=["n1", "n2"]).splitlines()[1] == "n1    chat-0   9101  running  nothing"
+    assert TABLE(hostvars, "made", hosts=["n1", "n2"]).splitlines()[1] == "n1    chat-0  9101  running  nothing"
     assert TABLE(hostvars, "made") == ""
+
+
+def test_the_table_has_a_vm_that_failed() -> None:
+    item = {"vm": {"vmid": 9101, "name": "chat-0"}}
+    failed = {"item": item, "failed": True, "msg": "no space left", "exception": object()}
+    lines = TABLE({"n1": {"made": {"results": [failed]}}}, "made", hosts=["n1"]).splitlines()
+    assert lines[1:] == ["n1    chat-0  9101    -  failed", "chat-0: no space left"]

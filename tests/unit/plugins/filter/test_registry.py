@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.knaster.inventory.plugins.filter.registry import FilterModule
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
 from slots import KIND_NAMES, fleet
 
 FILTERS = FilterModule().filters()
-SEAT = {"role": "chat", "replica": 0, "node": "n1", "engine": "vllm", "slots": ["main"], "vm": "chat-0"}
+PLAN = documents.plan(assignments=[{"role": "chat", "replica": 0, "node": "n1"}])
 
 
 def test_slot_documents():
-    plan = {"version": 1, "assignments": [SEAT]}
-    vm = {"vmid": 7000, "name": "chat-0", "node": "n1"}
-    for vms in ([vm], {"version": 1, "vms": [vm]}):
+    plan, vm = PLAN, documents.vm(vmid=7000)
+    for vms in ([vm], documents.vms(vm)):
         (slot,) = FILTERS["slot_documents"](plan, {"roles": [], "models": []}, vms, registry_domain="x.example")
         assert slot["vm"]["vmid"] == 7000
     assert FILTERS["slot_documents"](None) == []
@@ -35,12 +35,14 @@ def test_slot_documents():
 
 def test_slot_documents_names_all_mistakes():
     catalog = {"models": [{"name": "m"}], "roles": [{"name": "r"}]}
-    with pytest.raises(AnsibleFilterError, match=r"(?s)^The slots cannot be told, 5 errors:.*version 3.*models.*roles"):
-        FILTERS["slot_documents"]({"version": 3}, catalog, {"vms": "x"})
-    with pytest.raises(AnsibleFilterError, match="catalog: expected the lists"):
+    with pytest.raises(
+        AnsibleFilterError, match=r"(?s)^Cannot build the slots, 5 errors:.*version: must be 1, not 3.*models.*roles"
+    ):
+        FILTERS["slot_documents"](PLAN | {"version": 3}, catalog, documents.vms() | {"vms": "x"})
+    with pytest.raises(AnsibleFilterError, match="catalog: must be a map of lists"):
         FILTERS["slot_documents"]({}, [1])
-    with pytest.raises(AnsibleFilterError, match=r"plan: assignments\[0\] has no role"):
-        FILTERS["slot_documents"]({"version": 1, "assignments": [{}]})
+    with pytest.raises(AnsibleFilterError, match=r"plan: assignments\[0\]\.role: is required"):
+        FILTERS["slot_documents"](PLAN | {"assignments": [{}]})
     with pytest.raises(AnsibleFilterError, match="plan: cannot be used as data"):
         FILTERS["slot_documents"]({"a": object()})
 
@@ -51,14 +53,14 @@ def test_what_is_made_of_slots(name):
     before = json.dumps(slots)
     assert FILTERS[name](slots)
     assert json.dumps(slots) == before
-    with pytest.raises(AnsibleFilterError, match=r"(?s)5 errors:\n- slots\[0\].*slots\[1\]: expected a document"):
+    with pytest.raises(AnsibleFilterError, match=r"(?s)errors:\n- slots\[0\].*slots\[1\]: must be a map, not 7"):
         FILTERS[name]([{"slot": "../x"}, 7])
     with pytest.raises(AnsibleFilterError, match="slots: cannot be used as data"):
         FILTERS[name]([object()])
 
 
 def test_options_are_checked():
-    with pytest.raises(AnsibleFilterError, match="format: 'x' is none of litellm, llama-swap"):
+    with pytest.raises(AnsibleFilterError, match='format: must be one of litellm, llama-swap, not "x"'):
         FILTERS["gateway_config"]([], "x")
     with pytest.raises(AnsibleFilterError, match="api_key_env"):
         FILTERS["gateway_config"]([], api_key_env="a-b")

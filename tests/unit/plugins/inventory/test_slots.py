@@ -19,7 +19,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.doc_fragments import constructed, inventory_cache
 from ansible.template import Templar
 from ansible_collections.knaster.inventory.plugins.inventory.slots import DOCUMENTATION, InventoryModule
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where, make_outputs
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where, make_texts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "peers"))
 from slots import HOSTILE, KIND_NAMES, apart, fleet
@@ -48,7 +48,7 @@ def read(tmp_path):
     def call(slots, more="", *, cache=True, name="slots.yml", write=True):
         if write:
             (tmp_path / "slots").mkdir(exist_ok=True)
-            for path, text in make_outputs(slots, Where(slots=tmp_path / "slots")).after.items():
+            for path, text in make_texts(slots, Where(slots=tmp_path / "slots")).texts.items():
                 path.write_text(text)
         source = tmp_path / name
         source.write_text(f"plugin: knaster.inventory.slots\npath: {tmp_path}/slots\n{more}")
@@ -61,6 +61,16 @@ def read(tmp_path):
         return data
 
     return call
+
+
+def test_a_relative_path_starts_at_the_source_file(read, tmp_path, monkeypatch):
+    read(fleet(["qwen-8b"]))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "own.slots.yml").write_text("plugin: knaster.inventory.slots\npath: slots\n")
+    data = InventoryData()
+    make_plugin().parse(data, DataLoader(), str(tmp_path / "own.slots.yml"))
+    assert "qwen-8b-0-0" in data.hosts
 
 
 def groups_of(data):
@@ -182,5 +192,5 @@ def test_slots_that_can_not_be_read_are_one_error(read, tmp_path):
     read(fleet(["a"]))
     (tmp_path / "slots/x.yaml").write_text("a: [\n")
     (tmp_path / "slots/y.yaml").write_text("managed_by: knaster.inventory\n")
-    with pytest.raises(AnsibleError, match=r"(?s)x\.yaml: cannot be read.*y\.yaml: .*must be there"):
+    with pytest.raises(AnsibleError, match=r"(?s)x\.yaml:2: ends in the middle.*y\.yaml:1: .*is required"):
         read([], write=False)

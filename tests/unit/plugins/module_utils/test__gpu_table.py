@@ -18,7 +18,6 @@ from ansible_collections.knaster.inventory.plugins.module_utils._gpu_table impor
     is_virtual,
     models,
     nominal_memory_gb,
-    printed_mib,
     slug,
 )
 
@@ -175,9 +174,8 @@ def test_what_all_candidates_share_is_known() -> None:
     assert compute_cap(pci_id="10de:2d04") == (12, 0)
     assert compute_cap("NVIDIA GeForce RTX 3060") == (8, 6)
     assert compute_cap(pci_id="1002:744c") is None
-    assert printed_mib(pci_id="10de:25b6") == 15356
-    assert printed_mib(pci_id="10de:2d04") is None
-    assert printed_mib("NVIDIA L4") == 23034
+    assert {model.printed_mib for model in candidates(pci_id="10de:25b6")} == {15356}
+    assert [model.printed_mib for model in candidates(name="NVIDIA L4")] == [23034]
     assert compute_cap("no such GPU") is None
 
 

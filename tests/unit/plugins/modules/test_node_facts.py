@@ -35,7 +35,7 @@ def test_the_module_reads_a_saved_answer(capsys, tmp_path):
 
 
 TEST_ERRORS = [
-    ({"weight_dirs": ["models"]}, "'models' is no absolute path of one line"),
+    ({"weight_dirs": ["models"]}, "'models' is not an absolute path on one line"),
     ({"answer": "/nowhere/x.txt"}, "[Errno 2] No such file or directory: '/nowhere/x.txt'"),
     ({"state": "off"}, "value of state must be one of: ready, cordoned, draining, got: off"),
     ({"gpus": [{"memory_gb": 8}]}, "missing required arguments: pci found in gpus"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import read_outputs
 from ansible_collections.knaster.inventory.plugins.module_utils._gather.join import join_gpus
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import read_outputs
 
 L4 = {
     "address": "0000:01:00.0",
@@ -145,6 +145,36 @@ def test_cards_without_addresses_are_counted_in_the_order_of_the_driver():
         ("l4", "0000:01:00.0"),
         ("rtx-4000-ada", "0000:41:00.0"),
     ]
+
+
+def test_without_a_scan_a_lost_gpu_takes_no_number_of_another():
+    lost = "Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
+    smi = SMI.replace("1, NVIDIA RTX", "2, NVIDIA RTX") + lost
+    told = collect(nvidia_smi={"rc": 15, "stdout": smi}, amd_smi=AMD_SMI)
+    assert [(gpu["index"], gpu["vendor"], gpu["healthy"]) for gpu in told["gpus"]] == [
+        (0, "nvidia", True),
+        (2, "nvidia", True),
+        (3, "nvidia", False),
+        (4, "amd", True),
+    ]
+
+
+OTHER = {
+    "nvidia_smi": "0, Tesla T4, 15360, 7.5, 570.1\n",
+    "nvidia_smi_identity": "0, GPU-1, 00000000:77:00.0, [N/A], 5\n",
+}
+TEST_MISSING = [
+    (bound(L4, "nvidia"), OTHER, False, "bound to the nvidia driver but missing from nvidia-smi"),
+    (bound(L4, "vfio-pci"), OTHER, True, None),
+    (AMD, {"amd_smi": json.dumps([{"gpu": 0, "bus": {"bdf": "0000:99:00.0"}}])}, None, "bound to the amdgpu driver but missing from amd-smi"),
+    (AMD, {"amd_smi": ABSENT}, True, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("device", "tools", "healthy", "text"), TEST_MISSING)
+def test_a_gpu_that_its_driver_has_and_its_tool_does_not_list(device, tools, healthy, text):
+    gpu = collect(devices=[device], **tools)["gpus"][0]
+    assert (gpu["healthy"], gpu.get("health", {}).get("text")) == (healthy, text)
 
 
 # What became of nvidia-smi, and what it means for a GPU that its driver holds.
@@ -594,11 +624,11 @@ def test_a_part_of_a_card_is_held_and_so_is_the_card():
 
 
 TEST_NOT_ASKED = [
-    ({"status": "timeout", "rc": 137}, "/etc/pve did not answer in time"),
+    ({"status": "timeout", "rc": 137}, "/etc/pve: did not answer in time"),
     ({"status": "failed", "rc": 3}, "/etc/pve is empty: the cluster file system does not run"),
-    ("vm 7\nvm 7 name: x", "the list of virtual machines was cut short"),
+    ("vm 7\nvm 7 name: x", "the list of VMs was cut short"),
     ("unreadable qemu-server/7.conf\nend", "1 file of /etc/pve can be read by root only"),
-    ("what", "/etc/pve: there is no list of virtual machines and containers in the text: what"),
+    ("what", "/etc/pve: there is no list of VMs and containers in the text: what"),
 ]
 
 

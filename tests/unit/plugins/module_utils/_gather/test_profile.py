@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import (
-    profile_from_outputs,
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import (
+    GatherError,
+    Output,
     read_outputs,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import GatherError, Output
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.meminfo import installed_gb
 
 CPUINFO = "".join(
@@ -79,7 +80,7 @@ def test_a_node_without_any_tool_has_a_profile_of_unknowns_with_their_reasons():
         "gpus": None,
     }
     assert [note.partition(":")[0] for note in told["notes"]] == ["cpu", "memory", "disks", "gpus"]
-    assert all("not there" in note or "not read" in note for note in told["notes"])
+    assert all("not found" in note or "not read" in note for note in told["notes"])
 
 
 def test_lscpu_fills_in_what_cpuinfo_leaves_open():
@@ -198,7 +199,7 @@ def test_a_share_that_is_dead_is_a_note_and_the_next_is_read():
     ]
     assert told["weights"] == []
     assert [note for note in told["notes"] if note.startswith("weights")] == [
-        "weights: /old was not listed (did not answer in time); what asked for it hangs in the kernel",
+        "weights: /old was not listed (did not answer in time); the command hangs in the kernel",
         "weights: /none cannot be read",
     ]
 

@@ -9,17 +9,16 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
-from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import (
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.answers import (
     GatherError,
     Output,
-    build_script,
     read_answer,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.profile import profile_from_outputs
+from ansible_collections.knaster.inventory.plugins.module_utils._gather.script import build_script
 
 FIVE_COLUMNS = "nvidia-smi --query-gpu=index,name,memory.total,compute_cap,driver_version --format=csv,noheader,nounits"
 SHELLS = [
@@ -144,11 +143,9 @@ def test_slices_are_asked_for_where_a_card_is_divided(shell, fake, mode, listed)
 def test_an_identity_that_hangs_is_killed_and_not_asked_again(shell, fake):
     body = 'case "$*" in *uuid*) trap "" TERM; while :; do sleep 1; done;; esac; echo "0, NVIDIA L4"'
     path = fake("nvidia-smi", body)
-    began = time.monotonic()
     outputs = read_answer(gather(shell, path, timeout=1))
     assert (outputs["nvidia_smi"].status, outputs["nvidia_smi_identity"].status) == ("ok", "timeout")
     assert "nvidia_smi_identity_short" not in outputs
-    assert time.monotonic() - began < 30, "the script waited for the command and not for the limit"
     assert processes_of(path) == []
 
 
@@ -169,21 +166,17 @@ def test_tools_of_other_vendors(shell, fake):
 def test_a_command_that_hangs_is_killed_with_all_it_started(shell, fake):
     fake("child", "trap '' TERM\nwhile :; do sleep 1; done")
     path = fake("nvidia-smi", 'trap "" TERM INT HUP\necho first\n"${0%/*}/child" &\nwhile :; do sleep 1; done')
-    began = time.monotonic()
     outputs = read_answer(gather(shell, path, timeout=1))
     assert outputs["nvidia_smi"].status == "timeout"
     assert "nvidia_smi_identity" not in outputs
-    assert time.monotonic() - began < 30, "the script waited for the command and not for the limit"
     assert processes_of(path) == []
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_child_that_left_the_session_holds_nothing_up(shell, fake, tmp_path):
-    path = fake("nvidia-smi", f"setsid sleep 10 &\necho $! > {tmp_path}/pid\necho here")
-    began = time.monotonic()
+    path = fake("nvidia-smi", f"setsid sleep 600 &\necho $! > {tmp_path}/pid\necho here")
     outputs = read_answer(gather(shell, path, timeout=1))
     assert outputs["nvidia_smi"].status == "timeout"
-    assert time.monotonic() - began < 9, "the session was held open by what had left it"
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
@@ -253,11 +246,64 @@ def test_without_setsid_the_tree_below_a_directory_of_models_is_killed(shell, fa
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_endless_output_is_bounded(shell, fake):
-    path = fake("nvidia-smi", "while :; do echo 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done")
-    outputs = read_answer(gather(shell, path, timeout=30))
-    assert outputs["nvidia_smi"].status in ("failed", "timeout")
-    assert len(outputs["nvidia_smi"].stdout) <= 1048576
+def test_without_setsid_nothing_is_started_again_while_the_tree_is_killed(shell, fake, tmp_path):
+    child = fake("child", "trap '' TERM\nwhile :; do sleep 1; done") / "child"
+    # Each of these starts the child again as soon as it is killed.
+    fake("nvidia-smi", 'trap "" TERM\n' + f'(while :; do "{child}"; done) &\n' * 8 + f'while :; do "{child}"; done')
+    script = build_script(timeout=1).replace("own=setsid", "own=")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    run = subprocess.run(shell, input=script.encode(), env=env, capture_output=True, timeout=60, check=True)
+    assert read_answer(run.stdout.decode())["nvidia_smi"].status == "timeout"
+    assert processes_of(tmp_path) == []
+
+
+MIB = 1048576
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("size", [MIB, MIB + 1])
+def test_a_long_output_is_kept_up_to_its_bound(shell, fake, size):
+    path = fake("nvidia-smi", f"head -c {size} /dev/zero | tr '\\0' x")
+    assert read_answer(gather(shell, path))["nvidia_smi"].stdout == "x" * MIB
+
+
+def make_device(folder: Path, address: str, group: Path, **values: str) -> None:
+    (folder / address).mkdir(parents=True)
+    for name, value in values.items():
+        (folder / address / name).write_text(value + "\n")
+    (group / "devices").mkdir(parents=True, exist_ok=True)
+    (group / "devices" / address).symlink_to(folder / address)
+    (folder / address / "iommu_group").symlink_to(group)
+
+
+TEST_CLASSES = [
+    ("0x030000", True),
+    ("0x038000", True),
+    ("0x120000", True),
+    ("0x12ffff", True),
+    ("0x020000", False),
+    ("0x040300", False),
+    ("0x110000", False),
+    ("0x130000", False),
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("code", "scanned"), TEST_CLASSES)
+def test_displays_and_accelerators_are_scanned_with_their_groups(shell, tmp_path, code, scanned):
+    group = tmp_path / "groups" / "7"
+    make_device(tmp_path / "devices", "0000:41:00.0", group, **{"class": code, "vendor": "0x1002", "device": "0x74a1"})
+    make_device(tmp_path / "devices", "0000:41:00.1", group, **{"class": "0x010802", "vendor": "0x144d"})
+    script = build_script(timeout=5).replace("/sys/bus/pci/devices", str(tmp_path / "devices"))
+    run = subprocess.run(shell, input=script.encode(), capture_output=True, timeout=60, check=True)
+    assert read_answer(run.stdout.decode())["pci"].stdout.splitlines() == (
+        [
+            f"address=0000:41:00.0 class={code} vendor=0x1002 device=0x74a1 iommu_group=7",
+            "address=0000:41:00.1 class=0x010802 vendor=0x144d iommu_group=7",
+        ]
+        if scanned
+        else []
+    )
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -323,10 +369,8 @@ CARD = "address=0000:01:00.0 class=0x030200 vendor=0x10de device=0x27b8 driver=v
 def test_a_cluster_file_system_that_hangs_is_left(shell, tmp_path):
     (tmp_path / "pve" / "qemu-server").mkdir(parents=True)
     os.mkfifo(tmp_path / "pve" / "qemu-server" / "100.conf")
-    began = time.monotonic()
     outputs = run_with_pve(shell, tmp_path)
     assert outputs["pve_guests"].status == "timeout"
-    assert time.monotonic() - began < 30
     assert processes_of(tmp_path) == []
 
 
@@ -347,7 +391,7 @@ def test_directories_of_models_are_listed(shell, tmp_path):
 
 @pytest.mark.parametrize("directory", ["models", "/a\n/b", ""])
 def test_a_directory_of_models_is_one_absolute_path(directory):
-    with pytest.raises(ValueError, match="is no absolute path of one line"):
+    with pytest.raises(ValueError, match="is not an absolute path on one line"):
         build_script(weight_dirs=[directory])
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import amd_smi
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gpu import Gpu, Slice
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import AMD, parse_address
 
 ENTRY = {
     "gpu": 1,
@@ -26,15 +27,15 @@ ENTRY = {
     "driver": {"name": "amdgpu", "version": "6.12.12"},
     "vram": {"type": "GDDR6", "size": {"value": 46064, "unit": "MB"}},
 }
-CARD = Card(
+WHOLE = Gpu(
+    AMD,
     index=1,
     name="AMD Radeon PRO W7900",
     memory_mib=46064,
     driver="6.12.12",
     uuid="0x00c1a5e0000000f1",
-    pci_address="0000:c3:00.0",
+    address=parse_address("0000:c3:00.0"),
     device_id="7448",
-    gfx="gfx1100",
 )
 
 
@@ -45,7 +46,7 @@ def entry(**sections):
 TEST_SHAPES = [
     pytest.param(json.dumps([ENTRY]), id="list"),
     pytest.param(json.dumps({"gpu_data": [ENTRY]}, indent=4), id="dictionary"),
-    pytest.param(json.dumps(ENTRY), id="one card alone"),
+    pytest.param(json.dumps(ENTRY), id="one GPU alone"),
     pytest.param("WARNING: User is missing the following required groups: render\n" + json.dumps([ENTRY]), id="warning before"),
     pytest.param("[W] permissions\n" + json.dumps([ENTRY]) + "\nlast words", id="words around"),
 ]  # fmt: skip
@@ -53,7 +54,7 @@ TEST_SHAPES = [
 
 @pytest.mark.parametrize("text", TEST_SHAPES)
 def test_shapes(text):
-    assert amd_smi.parse(text) == [CARD]
+    assert amd_smi.parse(text) == [WHOLE]
 
 
 TEXT = """
@@ -84,7 +85,7 @@ GPU: 0
 
 def test_text():
     # The version of the VBIOS is not that of the driver.
-    assert amd_smi.parse(TEXT) == [Card(index=0), CARD]
+    assert amd_smi.parse(TEXT) == [Gpu(AMD, index=0), WHOLE]
 
 
 TEST_SIZES = [
@@ -105,7 +106,7 @@ TEST_SIZES = [
 
 @pytest.mark.parametrize(("vram", "mib"), TEST_SIZES)
 def test_sizes(vram, mib):
-    assert [card.memory_mib for card in amd_smi.parse(json.dumps([entry(vram=vram)]))] == [mib]
+    assert [gpu.memory_mib for gpu in amd_smi.parse(json.dumps([entry(vram=vram)]))] == [mib]
 
 
 def test_no_value_is_none():
@@ -115,12 +116,12 @@ def test_no_value_is_none():
         driver={"name": "N/A", "version": "N/A"},
         vram="N/A",
     )
-    assert amd_smi.parse(json.dumps([unknown])) == [Card(index=1)]
+    assert amd_smi.parse(json.dumps([unknown])) == [Gpu(AMD, index=1)]
 
 
-def test_of_a_card_in_parts_the_first_speaks():
+def test_of_a_gpu_in_parts_the_first_speaks():
     text = json.dumps([entry(), entry(vram={"size": 1}), entry(gpu=0, vram={})])
-    assert [(card.index, card.memory_mib) for card in amd_smi.parse(text)] == [(0, None), (1, 46064)]
+    assert [(gpu.index, gpu.memory_mib) for gpu in amd_smi.parse(text)] == [(0, None), (1, 46064)]
 
 
 TEST_ERRORS = [
@@ -153,9 +154,9 @@ def test_errors(stdout, stderr, rc, code):
 
 
 TEST_PARTITIONS = [
-    ({"accelerator_partition": "CPX", "memory_partition": "NPS4", "partition_id": 0}, "CPX"),
-    ({"compute_partition": "dpx", "memory_partition": "NPS1"}, "DPX"),
-    ({"accelerator_partition": "SPX"}, "SPX"),
+    ({"accelerator_partition": "CPX", "memory_partition": "NPS4", "partition_id": 0}, "cpx"),
+    ({"compute_partition": "dpx", "memory_partition": "NPS1"}, "dpx"),
+    ({"accelerator_partition": "SPX"}, ""),
     ({"accelerator_partition": "N/A", "compute_partition": "CPX"}, None),
     ({"accelerator_partition": 7}, None),
     ({"accelerator_partition": "NPS4"}, None),
@@ -165,8 +166,22 @@ TEST_PARTITIONS = [
 
 @pytest.mark.parametrize(("section", "expected"), TEST_PARTITIONS)
 def test_partitions(section, expected):
-    assert amd_smi.parse(json.dumps([entry(partition=section)])) == [replace(CARD, partition=expected)]
+    (gpu,) = amd_smi.parse(json.dumps([entry(partition=section)]))
+    slices = (Slice(expected, 45, WHOLE.uuid),) if expected else None
+    assert gpu == replace(WHOLE, mig=None if expected is None else bool(expected), slices=slices)
+
+
+def test_the_parts_of_a_gpu_share_its_slot():
+    parts = [
+        entry(gpu=number, bus={"bdf": f"0000:03:00.{number}"}, partition={"accelerator_partition": "DPX"})
+        for number in (0, 1)
+    ]
+    other = entry(gpu=2, bus={"bdf": "0000:04:00.0"}, partition={"accelerator_partition": "SPX"})
+    found = amd_smi.parse(json.dumps([*parts, other]))
+    assert [len(gpu.slices or ()) for gpu in found] == [2, 2, 0]
+    assert [gpu.mig for gpu in found] == [True, True, False]
 
 
 def test_a_partition_in_the_text_for_people():
-    assert amd_smi.parse(TEXT.rstrip() + "\n    PARTITION:\n        ACCELERATOR_PARTITION: QPX\n")[0].partition == "QPX"
+    (gpu, _other) = amd_smi.parse(TEXT.rstrip() + "\n    PARTITION:\n        ACCELERATOR_PARTITION: QPX\n")
+    assert [part.name for part in gpu.slices] == ["qpx"]

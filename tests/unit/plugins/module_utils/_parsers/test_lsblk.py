@@ -14,7 +14,6 @@ from ansible_collections.knaster.inventory.plugins.module_utils._parsers.lsblk i
     disks,
     natural_key,
     parse,
-    parse_table,
 )
 
 
@@ -23,7 +22,7 @@ def document(*rows: dict[str, object]) -> str:
 
 
 def device(name: str, size: int | None, *, rota: bool | None, kind: str | None = None) -> BlockDevice:
-    return BlockDevice(name, size, rota, kind, None if size is None else str(size))
+    return BlockDevice(name, size, rota, kind)
 
 
 TEST_PARSE = [
@@ -37,14 +36,14 @@ TEST_PARSE = [
     ),
     pytest.param(
         document({"name": "sda", "size": "223.6G", "rota": "0"}),
-        [BlockDevice("sda", None, rotational=False, size_text="223.6G")],
+        [BlockDevice("sda", None, rotational=False)],
         id="rounded size: no number is made up",
     ),
     pytest.param(
         '{"blockdevices": [{"name":"zram0", "size":0B, "rota":false}, {"name":"sdb", "size":1.8T, "rota":true}]}',
         [
-            BlockDevice("zram0", 0, rotational=False, size_text="0B"),
-            BlockDevice("sdb", None, rotational=True, size_text="1.8T"),
+            BlockDevice("zram0", 0, rotational=False),
+            BlockDevice("sdb", None, rotational=True),
         ],
         id="bare sizes of a faulty version",
     ),
@@ -76,7 +75,7 @@ TEST_PARSE = [
     ),
     pytest.param(
         document({"size": 5}, {"name": 7}, {"name": "sda", "size": -1, "rota": "maybe"}),
-        [BlockDevice("sda", size_text="-1")],
+        [BlockDevice("sda")],
         id="odd rows",
     ),
 ]
@@ -110,41 +109,6 @@ def test_errors(stdout: str, stderr: str, rc: int, code: str) -> None:
 
 def test_an_error_beside_valid_output_is_no_error() -> None:
     assert parse(document(), stderr="lsblk: /dev/nope: not a block device", rc=32) == []
-
-
-TABLE = """\
-NAME             SIZE ROTA
-sda      240057409536    0
-├─sda1      209715200    0
-└─sda2   139912544256    0
-sr0        1073741312    1
-nvme0n1 1024209543168    0
-odd
-"""
-
-
-def test_parse_table() -> None:
-    rows = parse_table(TABLE)
-    assert rows == [
-        device("sda", 240057409536, rota=False),
-        device("sr0", 1073741312, rota=True),
-        device("nvme0n1", 1024209543168, rota=False),
-    ]
-    assert [row.name for row in disks(rows)] == ["nvme0n1", "sda"]
-
-
-@pytest.mark.parametrize(
-    ("stdout", "stderr", "rc", "code"),
-    [
-        ("sda 240057409536 0\n", "", 0, "not_a_table"),
-        ("", "", 0, "command_failed"),
-        ("", "sh: lsblk: not found", 127, "command_not_found"),
-    ],
-)
-def test_parse_table_errors(stdout: str, stderr: str, rc: int, code: str) -> None:
-    with pytest.raises(ParseError) as caught:
-        parse_table(stdout, stderr=stderr, rc=rc)
-    assert caught.value.code == code
 
 
 TEST_DISKS = [

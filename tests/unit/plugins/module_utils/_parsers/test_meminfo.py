@@ -7,34 +7,59 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.meminfo import MemInfo, parse
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.meminfo import installed_gb, parse
 
 TEST_PARSE = [
-    pytest.param("MemTotal:       65842524 kB\n", MemInfo(65842524), id="one line"),
+    pytest.param("MemTotal:       65842524 kB\n", 65842524, id="one line"),
     pytest.param(
         "MemTotal:  125508468 kB\nMemFree: 1 kB\nMemAvailable: 121737812 kB\n",
-        MemInfo(125508468, 121737812),
+        125508468,
         id="usual",
     ),
-    pytest.param("MemTotal: 16384 kB\r\nMemAvailable: 8192 kB", MemInfo(16384, 8192), id="CRLF, no final newline"),
+    pytest.param("MemTotal: 16384 kB\r\nMemAvailable: 8192 kB", 16384, id="CRLF, no final newline"),
     pytest.param(
         "        total:    used:    free:\nMem:  260579328 136073216 124506112\nMemTotal:   254472 kB\n",
-        MemInfo(254472),
+        254472,
         id="table of an old kernel first",
     ),
     pytest.param(
         "MemTotal: 264026876 kB\nHugePages_Total:    2048\nHugepagesize:  2048 kB\n",
-        MemInfo(264026876, hugepages_total=2048, hugepagesize_kb=2048),
+        264026876,
         id="huge pages",
     ),
-    pytest.param("MemTotal: 100 kB\nMemAvailable: many kB\n", MemInfo(100), id="a value that is no number"),
-    pytest.param("MemTotal: 100 kB\nMemTotal: 200 kB\n", MemInfo(100), id="the first counts"),
+    pytest.param("MemTotal: 100 kB\nMemAvailable: many kB\n", 100, id="a value that is no number"),
+    pytest.param("MemTotal: 100 kB\nMemTotal: 200 kB\n", 100, id="the first counts"),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), TEST_PARSE)
-def test_parse(text: str, expected: MemInfo) -> None:
+def test_parse(text: str, expected: int) -> None:
     assert parse(text) == expected
+
+
+GIB = 1024 * 1024
+# Sizes are rounded up to whole GB, from 32 on to even ones, from 64 on to multiples of 4, and so on.
+TEST_INSTALLED_GB = [
+    (1, 1),
+    (15 * GIB, 15),
+    (15 * GIB + 1, 16),
+    (31 * GIB, 31),
+    (31 * GIB + 1, 32),
+    (32 * GIB, 32),
+    (32 * GIB + 1, 34),
+    (33 * GIB, 34),
+    (64 * GIB - 1, 64),
+    (64 * GIB, 64),
+    (64 * GIB + 1, 68),
+    (125 * GIB, 128),
+    (1023 * GIB, 1024),
+    (1024 * GIB + 1, 1088),
+]
+
+
+@pytest.mark.parametrize(("total_kib", "expected"), TEST_INSTALLED_GB)
+def test_installed_gb(total_kib: int, expected: int) -> None:
+    assert installed_gb(total_kib) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import nvidia_smi_list
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.nvidia_smi_list import ListedCard, Slice
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gpu import Gpu, Slice
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import NVIDIA
 
 TEXT = """\
 GPU 0: NVIDIA A30 (UUID: GPU-11111111-0000-0000-0000-000000000001)
@@ -18,18 +19,19 @@ GPU 1: NVIDIA A30 (UUID: GPU-11111111-0000-0000-0000-000000000002)
 """
 
 
-def test_slices_belong_to_the_card_above():
+def test_slices_belong_to_the_gpu_above():
     assert nvidia_smi_list.parse(TEXT) == [
-        ListedCard(
+        Gpu(
+            NVIDIA,
             0,
             "NVIDIA A30",
-            "GPU-11111111-0000-0000-0000-000000000001",
-            (
+            uuid="GPU-11111111-0000-0000-0000-000000000001",
+            slices=(
                 Slice("2g.12gb", 12, "MIG-22222222-0000-0000-0000-000000000001"),
                 Slice("1g.6gb+me", 6, "MIG-22222222-0000-0000-0000-000000000002"),
             ),
         ),
-        ListedCard(1, "NVIDIA A30", "GPU-11111111-0000-0000-0000-000000000002"),
+        Gpu(NVIDIA, 1, "NVIDIA A30", uuid="GPU-11111111-0000-0000-0000-000000000002", slices=()),
     ]
 
 
@@ -47,8 +49,8 @@ TEST_SLICES = [
 
 @pytest.mark.parametrize(("line", "slices"), TEST_SLICES)
 def test_slices(line, slices):
-    (card,) = nvidia_smi_list.parse(f"GPU 0: NVIDIA A30 (UUID: GPU-1)\n{line}\n")
-    assert [(part.name, part.memory_gb, part.uuid) for part in card.slices] == slices
+    (gpu,) = nvidia_smi_list.parse(f"GPU 0: NVIDIA A30 (UUID: GPU-1)\n{line}\n")
+    assert [(part.name, part.memory_gb, part.uuid) for part in gpu.slices] == slices
 
 
 TEST_ERRORS = [

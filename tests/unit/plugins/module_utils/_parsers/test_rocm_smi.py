@@ -10,7 +10,8 @@ import json
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import rocm_smi
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gpu import Gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import AMD, parse_address
 
 VALUES = {
     "Device Name": "Navi 31 [Radeon RX 7900 XT/7900 XTX]",
@@ -24,26 +25,26 @@ VALUES = {
     "Card Vendor": "Advanced Micro Devices, Inc. [AMD/ATI]",
     "GFX Version": "gfx1100",
 }
-CARD = Card(
+WHOLE = Gpu(
+    AMD,
     index=2,
     name="Radeon RX 7900 XTX",
     memory_mib=24560,
     driver="6.10.5",
     uuid="0x5a0000000000001b",
-    pci_address="0000:2f:00.0",
+    address=parse_address("0000:2f:00.0"),
     device_id="744c",
-    gfx="gfx1100",
 )
 NODE = {"card2": VALUES, "system": {"Driver version": "6.10.5"}}
 
 
 def test_json():
-    assert rocm_smi.parse(json.dumps(NODE)) == [CARD]
+    assert rocm_smi.parse(json.dumps(NODE)) == [WHOLE]
 
 
 def test_warnings_before_the_json():
     text = "WARNING: AMD GPU device(s) is/are in a low-power state.\n\n" + json.dumps(NODE, indent=4)
-    assert rocm_smi.parse(text) == [CARD]
+    assert rocm_smi.parse(text) == [WHOLE]
 
 
 def test_text():
@@ -53,7 +54,7 @@ def test_text():
         + "\n".join(lines)
         + "\nDriver version: 6.10.5\n===== End ====="
     )
-    assert rocm_smi.parse(text) == [CARD]
+    assert rocm_smi.parse(text) == [WHOLE]
 
 
 def test_csv():
@@ -64,7 +65,30 @@ def test_csv():
     ]
     # A comma that nothing protects shifts the columns, so that row is left out.
     assert rocm_smi.parse("\n".join(rows)) == [
-        Card(index=1, name="Radeon RX 7900 XT", memory_mib=20464, device_id="744c")
+        Gpu(AMD, index=1, name="Radeon RX 7900 XT", memory_mib=20464, device_id="744c")
+    ]
+
+
+# A value of a row, and the name that it gives; None is a row that cannot be split.
+TEST_QUOTES = [
+    ('"Radeon, the first"', "Radeon, the first"),
+    ('"Radeon ""X"" 7900"', 'Radeon "X" 7900'),
+    ('Radeon "X" 7900', 'Radeon "X" 7900'),
+    ('"Radeon "X 7900', None),
+    ('"Radeon X 7900', None),
+]
+
+
+@pytest.mark.parametrize(("value", "name"), TEST_QUOTES)
+def test_a_row_ends_with_its_line_and_a_value_with_its_quote(value, name):
+    rows = [
+        "device,Device ID,Card Series,Card SKU",
+        f"card0,0x744c,{value},D70401",
+        'card1,0x744c,"Radeon Y 7900",D70401',
+    ]
+    assert [(card.index, card.name) for card in rocm_smi.parse("\n".join(rows))] == [
+        *([(0, name)] if name else []),
+        (1, "Radeon Y 7900"),
     ]
 
 
@@ -74,20 +98,20 @@ TEST_VALUES = [
     ({"Card series": "Arcturus [MI100]", "Device ID": "0x738c"}, {"name": "Arcturus [MI100]", "device_id": "738c"}),
     ({"Card model": "0xc1e", "GPU ID": "0x6861"}, {"device_id": "6861"}),
     ({"Card Model": "0x744c"}, {"device_id": "744c"}),
-    ({"Card SKU": "D70401", "PCI Bus": "0000:03:00.0"}, {"pci_address": "0000:03:00.0"}),
-    ({"PCI Bus": "0000:03:00.0", "Unique ID": "N/A"}, {"pci_address": "0000:03:00.0"}),
-    ({"PCI Bus": "0000:03:00.0", "Unique ID": "0x0"}, {"pci_address": "0000:03:00.0"}),
-    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": "N/A"}, {"pci_address": "0000:03:00.0"}),
-    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": 536870912}, {"pci_address": "0000:03:00.0", "memory_mib": 512}),
-    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": True}, {"pci_address": "0000:03:00.0"}),
-    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": "1" + "0" * 30}, {"pci_address": "0000:03:00.0"}),
+    ({"Card SKU": "D70401", "PCI Bus": "0000:03:00.0"}, {"address": parse_address("0000:03:00.0")}),
+    ({"PCI Bus": "0000:03:00.0", "Unique ID": "N/A"}, {"address": parse_address("0000:03:00.0")}),
+    ({"PCI Bus": "0000:03:00.0", "Unique ID": "0x0"}, {"address": parse_address("0000:03:00.0")}),
+    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": "N/A"}, {"address": parse_address("0000:03:00.0")}),
+    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": 536870912}, {"address": parse_address("0000:03:00.0"), "memory_mib": 512}),
+    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": True}, {"address": parse_address("0000:03:00.0")}),
+    ({"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": "1" + "0" * 30}, {"address": parse_address("0000:03:00.0")}),
     ({"PCI Bus": "3", "Device ID": "0x73df"}, {"device_id": "73df"}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("values", "told"), TEST_VALUES)
 def test_values(values, told):
-    assert rocm_smi.parse(json.dumps({"card0": values})) == [Card(index=0, **told)]
+    assert rocm_smi.parse(json.dumps({"card0": values})) == [Gpu(AMD, index=0, **told)]
 
 
 TEST_ERRORS = [
@@ -116,3 +140,22 @@ def test_errors(stdout, stderr, rc, code):
     with pytest.raises(ParseError) as caught:
         rocm_smi.parse(stdout, stderr=stderr, rc=rc)
     assert (caught.value.source, caught.value.code) == ("rocm-smi", code)
+
+
+def test_of_a_line_that_comes_twice_the_first_counts():
+    text = """
+GPU[0]\t\t: PCI Bus: 0000:03:00.0
+GPU[0]\t\t: Card Series: AMD Radeon RX 7900 XTX
+GPU[0]\t\t: Card Series: AMD Radeon RX 7900 XT
+"""
+    (gpu,) = rocm_smi.parse(text)
+    assert gpu.name == "AMD Radeon RX 7900 XTX"
+
+
+TEST_BYTES = [(0, None), ((1 << 20) - 1, None), (1 << 20, 1), ((2 << 20) - 1, 1), (2 << 20, 2)]
+
+
+@pytest.mark.parametrize(("size", "mib"), TEST_BYTES)
+def test_less_than_one_mib_is_a_size_that_the_tool_did_not_get(size, mib):
+    (gpu,) = rocm_smi.parse(json.dumps({"card0": {"PCI Bus": "0000:03:00.0", "VRAM Total Memory (B)": str(size)}}))
+    assert gpu.memory_mib == mib

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.sysfs_pci import (
     Device,
-    address_key,
-    displays,
     gpus,
     parse,
-    parse_text,
+    parse_lines,
     why_not_gpu,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address, parse_address
+
+
+def address(text: str) -> Address:
+    found = parse_address(text)
+    assert found is not None
+    return found
 
 
 def entry(address: str, vendor: str, device: str, class_code: str = "0x030000", **more: object) -> dict[str, object]:
@@ -37,7 +41,7 @@ RTX_4000_ADA = entry(
 def test_parse() -> None:
     (device,) = parse([RTX_4000_ADA])
     assert device == Device(
-        address="0000:01:00.0",
+        address=address("0000:01:00.0"),
         vendor_id="10de",
         device_id="27b2",
         class_code="030000",
@@ -47,14 +51,14 @@ def test_parse() -> None:
         iommu_group=16,
         numa_node=0,
     )
-    assert (device.pci_id, device.subsystem_id, device.slot) == ("10de:27b2", "10de:181b", "0000:01:00")
+    assert (device.pci_id, device.subsystem_id) == ("10de:27b2", "10de:181b")
 
 
 def test_what_is_not_told_is_unknown() -> None:
     (device,) = parse(
         [{"address": "0000:01:00.0", "vendor": "zz", "numa_node": "-1", "iommu_group": None, "driver": ""}]
     )
-    assert device == Device(address="0000:01:00.0")
+    assert device == Device(address=address("0000:01:00.0"))
     assert (device.pci_id, device.subsystem_id) == (None, None)
     assert why_not_gpu(device) == "not_a_display"
 
@@ -63,8 +67,12 @@ def test_addresses_are_numbers() -> None:
     found = parse(
         [{"address": text} for text in ("10000:00:00.0", "0035:04:00.0", "0000:C1:00.0", "0000:0a:00.0", "", "x")]
     )
-    assert [device.address for device in found] == ["0000:0a:00.0", "0000:c1:00.0", "0035:04:00.0", "10000:00:00.0"]
-    assert address_key("x") > address_key("10000:00:00.0")
+    assert [device.address.text for device in found] == [
+        "0000:0a:00.0",
+        "0000:c1:00.0",
+        "0035:04:00.0",
+        "10000:00:00.0",
+    ]
 
 
 def test_the_same_address_twice_is_one_device() -> None:
@@ -76,7 +84,7 @@ TEST_WHY_NOT_GPU = [
     pytest.param(entry("0000:01:00.0", "10de", "27b2"), None, id="NVIDIA"),
     pytest.param(entry("0000:1b:00.0", "10de", "2330", "0x030200"), None, id="NVIDIA without outputs"),
     pytest.param(entry("0000:07:00.0", "10de", "22a3", "0x068000"), "not_a_display", id="NVSwitch"),
-    pytest.param(entry("0000:01:00.1", "10de", "22bc", "0x040300"), "not_a_display", id="sound of a card"),
+    pytest.param(entry("0000:01:00.1", "10de", "22bc", "0x040300"), "not_a_display", id="sound of a GPU"),
     pytest.param(entry("0000:00:05.0", "10de", "03d0"), "integrated", id="NVIDIA chipset"),
     pytest.param(entry("000f:01:00.0", "10de", "2e12"), None, id="unified memory"),
     pytest.param(entry("0000:03:00.0", "1002", "744c"), None, id="AMD"),
@@ -87,9 +95,9 @@ TEST_WHY_NOT_GPU = [
     pytest.param(entry("0000:c3:00.0", "1002", "1586", "0x038000"), None, id="AMD processor with large graphics"),
     pytest.param(entry("0000:01:05.0", "1002", "515e"), "console", id="AMD on a server board"),
     pytest.param(entry("0000:00:02.0", "8086", "46a6"), "integrated", id="Intel processor"),
-    pytest.param(entry("0000:03:00.0", "8086", "56a0"), None, id="Intel card"),
-    pytest.param(entry("0000:03:00.0", "8086", "e20b"), None, id="Intel card, next generation"),
-    pytest.param(entry("0000:00:10.0", "8086", "56a0"), None, id="Intel card in a guest"),
+    pytest.param(entry("0000:03:00.0", "8086", "56a0"), None, id="Intel GPU"),
+    pytest.param(entry("0000:03:00.0", "8086", "e20b"), None, id="Intel GPU, next generation"),
+    pytest.param(entry("0000:00:10.0", "8086", "56a0"), None, id="Intel GPU in a guest"),
     pytest.param(entry("0000:4d:00.0", "8086", "0bda", "0x038000"), None, id="Intel accelerator"),
     pytest.param(entry("0000:00:0b.0", "8086", "7d1d", "0x120000"), "not_a_display", id="Intel NPU"),
     pytest.param(
@@ -112,10 +120,9 @@ def test_why_not_gpu(device: dict[str, object], reason: str | None) -> None:
     (found,) = parse([device])
     assert why_not_gpu(found) == reason
     assert gpus([found]) == ([found] if reason is None else [])
-    assert displays([found]) == ([found] if reason in (None, "integrated") else [])
 
 
-def test_neighbours_of_a_card() -> None:
+def test_neighbours_of_a_gpu() -> None:
     devices = parse(
         [
             RTX_4000_ADA,
@@ -127,26 +134,11 @@ def test_neighbours_of_a_card() -> None:
         ]
     )
     (gpu,) = gpus(devices)
-    assert [device.address for device in gpu.companions] == ["0000:01:00.1", "0000:01:00.2"]
     # The bridge above is in the group as well, and stays with the host.
-    assert [(peer.address, peer.driver) for peer in gpu.iommu_peers] == [
+    assert [(peer.address.text, peer.driver) for peer in gpu.iommu_peers] == [
         ("0000:01:00.1", "snd_hda_intel"),
         ("0000:04:00.0", "nvme"),
     ]
-
-
-def test_a_processor_is_no_companion_of_its_graphics() -> None:
-    (gpu,) = displays(
-        parse(
-            [
-                entry("0000:c5:00.0", "1002", "1900"),
-                entry("0000:c5:00.1", "1002", "1640", "0x040300"),
-                entry("0000:c5:00.2", "1022", "15c7", "0x108000"),
-                entry("0000:c5:00.3", "1022", "15b9", "0x0c0330"),
-            ]
-        )
-    )
-    assert [device.address for device in gpu.companions] == ["0000:c5:00.1"]
 
 
 def test_without_groups_nobody_shares_one() -> None:
@@ -161,32 +153,13 @@ def test_memory_as_the_driver_of_amd_tells_it() -> None:
     assert (gpu.vram_bytes, gpu.gtt_bytes) == (25753026560, None)
 
 
-LISTING = """\
-/sys/bus/pci/devices/0000:06:00.0/class:0x030200
-/sys/bus/pci/devices/0000:06:00.0/vendor:0x10de
-/sys/bus/pci/devices/0000:06:00.0/device:0x15f8
-/sys/bus/pci/devices/0000:04:00.0/class:0x030000
-/sys/bus/pci/devices/0000:04:00.0/vendor:0x1af4
-/sys/bus/pci/devices/0000:06:00.0/driver -> ../../../bus/pci/drivers/nvidia
-/sys/bus/pci/devices/0000:06:00.0/iommu_group -> ../../../kernel/iommu_groups/4
+def test_lines_of_the_gather_script() -> None:
+    text = """
+address=0000:06:00.0 class=0x030200 vendor=0x10de device=0x15f8 driver=nvidia iommu_group=4
+peer_of=0000:06:00.0 address=0000:04:00.0 class=0x010802 iommu_group=4
+no device
 """
-
-
-def test_parse_text() -> None:
-    (gpu,) = gpus(parse_text(LISTING))
-    assert (gpu.address, gpu.pci_id, gpu.driver, gpu.iommu_group) == ("0000:06:00.0", "10de:15f8", "nvidia", 4)
-    assert len(parse_text(LISTING)) == 2
-
-
-def test_parse_text_of_addresses() -> None:
-    assert [device.address for device in parse_text("0000:00:00.0\r\n10000:e1:00.0\n")] == [
-        "0000:00:00.0",
-        "10000:e1:00.0",
-    ]
-
-
-@pytest.mark.parametrize("text", ["", "ls: cannot access '/sys/bus/pci/devices': No such file or directory\n"])
-def test_errors(text: str) -> None:
-    with pytest.raises(ParseError, match=r"^PCI: there is no PCI device in the text") as caught:
-        parse_text(text)
-    assert caught.value.code == "no_devices_listed"
+    (gpu,) = gpus(parse_lines(text))
+    assert (gpu.address.text, gpu.pci_id, gpu.driver, gpu.iommu_group) == ("0000:06:00.0", "10de:15f8", "nvidia", 4)
+    assert [peer.address.text for peer in gpu.iommu_peers] == ["0000:04:00.0"]
+    assert parse_lines("") == []

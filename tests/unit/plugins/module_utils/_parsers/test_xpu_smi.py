@@ -10,7 +10,8 @@ import json
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers import xpu_smi
 from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
-from ansible_collections.knaster.inventory.plugins.module_utils._parsers.vendor_gpu import Card
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.gpu import Gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._pci import INTEL, parse_address
 
 FLEX = {
     "device_function_type": "physical",
@@ -22,18 +23,19 @@ FLEX = {
     "uuid": "00000000-0000-004d-0000-000856c08086",
     "vendor_name": "Intel(R) Corporation",
 }
-CARD = Card(
+WHOLE = Gpu(
+    INTEL,
     index=0,
     name="Intel(R) Data Center GPU Flex 170",
     uuid="00000000-0000-004d-0000-000856c08086",
-    pci_address="0000:4d:00.0",
+    address=parse_address("0000:4d:00.0"),
     device_id="56c0",
 )
 
 
 @pytest.mark.parametrize("document", [{"device_list": [FLEX]}, FLEX], ids=["all", "one device"])
 def test_json(document):
-    assert xpu_smi.parse(json.dumps(document, indent=4)) == [CARD]
+    assert xpu_smi.parse(json.dumps(document, indent=4)) == [WHOLE]
 
 
 def test_sizes_and_the_id_in_a_name():
@@ -45,8 +47,8 @@ def test_sizes_and_the_id_in_a_name():
         "uuid": "00000000-0000-0000-0000-000000000000",
     }
     assert xpu_smi.parse(json.dumps({"device_list": [device, FLEX]})) == [
-        CARD,
-        Card(index=1, name="Intel(R) Graphics [0xe211]", memory_mib=24480, driver="I915_24.1", device_id="e211"),
+        WHOLE,
+        Gpu(INTEL, index=1, name="Intel(R) Graphics [0xe211]", memory_mib=24480, driver="I915_24.1", device_id="e211"),
     ]
 
 
@@ -65,14 +67,15 @@ TABLE = """
 
 def test_table_that_is_cut():
     assert xpu_smi.parse(TABLE) == [
-        Card(
+        Gpu(
+            INTEL,
             index=0,
             name="Intel(R) Arc(TM) A770 Graphics",
             memory_mib=15473,
             uuid="00000000-0000-0003-0000-000856a08086",
-            pci_address="0000:03:00.0",
+            address=parse_address("0000:03:00.0"),
         ),
-        Card(index=1, name="Intel(R) Graphics"),
+        Gpu(INTEL, index=1, name="Intel(R) Graphics"),
     ]
 
 

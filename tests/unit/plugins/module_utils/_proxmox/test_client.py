@@ -14,9 +14,16 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client 
     Settings,
     join,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guest import VmOptions, ensure_vm
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import absent_definition, definition
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import (
+    absent_definition,
+    definition,
+)
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm import (
+    VmOptions,
+    ensure_vm,
+)
 from ansible_collections.knaster.inventory.tests.peers.hub import closed_port
+from ansible_collections.knaster.inventory.tests.peers.pve_calls import CountedPve
 from ansible_collections.knaster.inventory.tests.peers.pve_cluster import Clock
 
 pytest.importorskip("proxmoxer")
@@ -36,7 +43,7 @@ def login(fakepve, fakepve_cafile):
             {"host": "127.0.0.1", "port": fakepve.port, "user": "root@pam", "ca_path": fakepve_cafile, **more}
         )
         clock = Clock()
-        return Pve(Settings(**settings), sleep=clock.sleep, clock=clock, lock_limit=20)
+        return CountedPve(Settings(**settings), sleep=clock.sleep, clock=clock, lock_limit=20)
 
     return make
 

@@ -171,7 +171,7 @@ def test_a_name_server_that_does_not_answer_holds_nobody_up(monkeypatch):
     begun = time.monotonic()
     entry = look("http://vm:8000", asking=Asking(timeout=0.5))
     assert time.monotonic() - begun < 3
-    assert entry["reason"] == "its machine did not accept a connection in time"
+    assert entry["reason"] == "its host did not accept a connection in time"
 
 
 def test_a_draining_node():
@@ -191,7 +191,7 @@ def test_a_draining_node():
     [
         ("silent", "starting", "it did not answer in time"),
         ("closes", "starting", "the connection broke"),
-        ("ssh", "failed", "what answers there speaks no HTTP (no valid HTTP)"),
+        ("ssh", "failed", "what answers there does not speak HTTP (not valid HTTP)"),
         ("endless", "failed", "its answer has no end or is too large"),
         ("endless_chunks", "failed", "its answer has no end or is too large"),
         ("said_to_be_huge", "failed", "its answer has no end or is too large"),
@@ -254,7 +254,7 @@ def test_no_redirect_is_followed_and_no_key_goes_elsewhere():
     with engines.serve(elsewhere) as target, engines.serve(Sends({})) as endpoint:
         entry = look(endpoint, asking=Asking(api_key="sesame"))
     assert (entry["state"], elsewhere.seen) == ("failed", [])
-    assert entry["reason"].startswith("it sends the question elsewhere, and that is not followed")
+    assert entry["reason"].startswith("it redirects the query, which is not followed")
 
 
 def test_keys_are_by_slot_role_model_and_engine():
@@ -322,11 +322,11 @@ def test_an_empty_slot_is_no_replica_until_something_is_there():
     ("endpoint", "paths", "words"),
     [
         (None, None, "it has no endpoint"),
-        ("ftp://x", None, "its endpoint is no address"),
-        ("http://user:word@x:80", None, "its endpoint is no address"),
-        ("http://a b", None, "its endpoint is no address"),
-        ("http://127.0.0.1:1", {"health": "@evil/"}, "its path for health is no path"),
-        ("http://127.0.0.1:1", {"models": "/a\r\nX: y"}, "its path for models is no path"),
+        ("ftp://x", None, "its endpoint is not a valid address"),
+        ("http://user:word@x:80", None, "its endpoint is not a valid address"),
+        ("http://a b", None, "its endpoint is not a valid address"),
+        ("http://127.0.0.1:1", {"health": "@evil/"}, "its path for health is not a valid path"),
+        ("http://127.0.0.1:1", {"models": "/a\r\nX: y"}, "its path for models is not a valid path"),
     ],
 )
 def test_addresses_that_are_none(endpoint, paths, words):

@@ -12,16 +12,22 @@ import subprocess
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import (
-    LIST_FUNCTION,
-    find_weights,
     gguf_quant,
     holds,
-    index_names,
     judge_weights,
-    parse_listing,
     size_gb,
     weights_to_plain,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._weights.listing import (
+    LIST_FUNCTION,
+    parse_listing,
+)
+
+
+def state_of(one):
+    """Return the state of a model, with its finished files and all of them where it is partial."""
+    return one.state if one.state != "partial" else f"partial {one.have} of {'?' if one.parts is None else one.parts}"
+
 
 REV = "0123456789abcdef0123456789abcdef01234567"
 OLD = "fedcba9876543210fedcba9876543210fedcba98"
@@ -204,7 +210,7 @@ TEST_JUDGED = [
 @pytest.mark.parametrize(("lines", "expected"), TEST_JUDGED)
 def test_judge_weights(lines, expected):
     found = judge_weights(parse_listing("/mnt/models", "\n".join([*lines, "end"])))
-    assert [(one.name, one.text, one.format) for one in found] == expected
+    assert [(one.name, state_of(one), one.format) for one in found] == expected
     # The order of a listing is whatever the file system says.
     assert judge_weights(parse_listing("/mnt/models", "\n".join([*reversed(lines), "end"]))) == found
 
@@ -292,11 +298,6 @@ def test_holds(weights, source, expected):
     assert holds(weights, source) is expected
 
 
-def test_a_partial_entry_is_found_for_what_it_is():
-    partial = {**ENTRY, "state": "partial", "parts": {"have": 1, "of": 2}}
-    assert find_weights([partial], "acme/llama-3") is partial
-
-
 TEST_QUANTS = [
     ("m-Q4_K_M.gguf", "Q4_K_M"),
     ("m.q8_0.gguf", "Q8_0"),
@@ -326,25 +327,6 @@ TEST_SIZES = [
 @pytest.mark.parametrize(("size", "expected"), TEST_SIZES)
 def test_size_gb(size, expected):
     assert size_gb(size) == expected
-
-
-TEST_INDEXES = [
-    (
-        '{"weight_map": {"a": "m-2.safetensors", "b": "m-1.safetensors", "c": "m-2.safetensors"}}',
-        ("m-1.safetensors", "m-2.safetensors"),
-    ),
-    ('{"weight_map": {"a": 5, "b": ""}}', ()),
-    ('{"weight_map": []}', ()),
-    ('{"metadata": {}}', ()),
-    ("[]", ()),
-    ("version https://git-lfs.github.com/spec/v1", ()),
-    ("[" * 100_000, ()),
-]
-
-
-@pytest.mark.parametrize(("text", "expected"), TEST_INDEXES)
-def test_index_names(text, expected):
-    assert index_names(text) == expected
 
 
 SHELLS = [
@@ -384,7 +366,7 @@ def test_the_shell_lists_what_is_there(shell, tmp_path):
     assert done.stderr == ""
     assert "secret.safetensors" not in done.stdout
     found = judge_weights(parse_listing(str(tree), done.stdout))
-    assert [(one.name, one.text, one.size_bytes, one.refs) for one in found] == [
+    assert [(one.name, state_of(one), one.size_bytes, one.refs) for one in found] == [
         ("a/cloned", "partial 0 of 1", 0, ()),
         ("a/gguf/m-Q4_0.gguf", "complete", 600, ()),
         ("a/plain", "complete", 10, ()),

@@ -331,8 +331,8 @@ models:
     engines: &engines [vllm, llamacpp]
     source: o/a
     profiles:
-      - &GPU {name: p, gpu_class: l4, env: {A: "1"}}
-      - {<<: *GPU, name: q, priority: 5}
+      - &card {name: p, gpu_class: l4, env: {A: "1"}}
+      - {<<: *card, name: q, priority: 5}
   - {<<: *base, name: b, engines: *engines, lora: yes}
   - {<<: [{name: c, kind: llm}, *base], vram_gb: 0x10, context: 1_000}
 """

@@ -51,10 +51,10 @@ def test_a_document_that_was_edited_by_hand_is_read_as_yaml():
 
 
 TEST_ERRORS = [
-    ("- a\n- b\n", "the text is not a mapping"),
-    ("", "the text is not a mapping"),
-    ("---\na: [\n", "the text is no YAML: "),
-    ("a: !!python/object/apply:os.system [ls]\n", "the text is no YAML: "),
+    ("- a\n- b\n", "does not hold a map"),
+    ("", "is empty"),
+    ("---\na: [\n", "ends in the middle of a value"),
+    ("a: !!python/object/apply:os.system [ls]\n", "is not valid YAML: "),
 ]
 
 

@@ -9,13 +9,14 @@ import json
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import (
+    FileError,
     file_stem,
     read_text,
     write_text,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import (
-    ProfileFileError,
     dump_profile,
+    list_strays,
     load_profiles,
     profile_path,
     unreachable_profile,
@@ -43,7 +44,7 @@ def test_a_name_from_data_stays_in_its_directory(tmp_path, name, stem):
 def test_profiles_are_read_in_the_order_of_the_names(tmp_path):
     for name in ("b", "a"):
         write_text(profile_path(tmp_path, name), dump_profile({"name": name, "gpus": []}))
-    assert load_profiles(tmp_path, ["b", "new", "a"]) == [
+    assert load_profiles(tmp_path, ["b", "new", "a"], []) == [
         {"name": "b", "gpus": []},
         {"name": "new", "gpus": None, "state": "unreachable"},
         {"name": "a", "gpus": []},
@@ -55,12 +56,22 @@ def test_every_file_that_is_wrong_is_named_at_once(tmp_path):
     profile_path(tmp_path, "other").write_text('{"name": "cut"}')
     profile_path(tmp_path, "list").write_text("[]")
     profile_path(tmp_path, "folder").mkdir()
-    with pytest.raises(ProfileFileError) as caught:
-        load_profiles(tmp_path, ["cut", "other", "list", "folder"])
-    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == [
+    profile_path(tmp_path, "good").write_text('{"name": "good"}')
+    errors = []
+    assert load_profiles(tmp_path, ["cut", "other", "list", "good", "folder"], errors) == [{"name": "good"}]
+    assert [error.partition(":")[0] for error in errors] == [
         str(profile_path(tmp_path, name)) for name in ("cut", "other", "list", "folder")
     ]
-    assert all(line.endswith("remove the file and collect the node again") for line in str(caught.value).splitlines())
+    assert "is not the profile of other; restore it, or remove it and collect the node" in errors[1]
+
+
+def test_profiles_of_nodes_outside_the_inventory_are_found(tmp_path):
+    for name in ("n10", "n2", "../x", ".hidden"):
+        profile_path(tmp_path, name).write_text("{}")
+    (tmp_path / ".digests.json").write_text("{}")
+    (tmp_path / "notes.txt").write_text("")
+    assert list_strays(tmp_path, ["n2", ".hidden"]) == ["%2E.%2Fx.json", "n10.json"]
+    assert list_strays(tmp_path / "none", ["n2"]) == []
 
 
 def test_an_unreachable_node_keeps_what_was_last_known():
@@ -73,7 +84,7 @@ def test_an_unreachable_node_keeps_what_was_last_known():
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a.json"
     write_text(path, "old")
-    with pytest.raises(UnicodeEncodeError):
+    with pytest.raises(FileError, match="cannot be written"):
         write_text(path, "new \ud800")
     assert read_text(path) == "old"
     assert [item.name for item in tmp_path.iterdir()] == ["a.json"]

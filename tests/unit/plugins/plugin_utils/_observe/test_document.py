@@ -6,29 +6,26 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._replicas.observe import Asking, observe
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
-from ansible_collections.knaster.inventory.plugins.plugin_utils._observe import document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import schema_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import (
     count_states,
     dump_observed,
     format_observed,
     questions,
-    read_observed,
     with_catalog,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan as make_plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import make_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import read_inputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
 from ansible_collections.knaster.inventory.tests.peers import engines
 
-SCHEMA = json.loads(
-    (Path(document.__file__).parent.parent / "_documents/schemas/observed.json").read_text(encoding="utf-8")
-)
+SCHEMA = json.loads(schema_text("observed"))
 NODES = [
     {
         "name": "n1",
@@ -78,14 +75,14 @@ def test_from_the_plan_to_the_summary(catalog, slots):
         "big.0.big": ("ready", "big", "big", "current"),
     }
     plan = make_plan(NODES, catalog.roles, catalog.models)
-    summary = summarise(NODES, plan, replicas, catalog)
+    summary = summarise(read_inputs(NODES, plan, replicas, catalog))
     assert summary["models"] == {"total": 1, "satisfied": 1, "short": 0, "on_demand": 0, "off": 0}
     assert [(one["id"], one["idle_seconds"], one["gpus"]) for one in summary["idle_replicas"]] == [
         ("big.0.big", 900, 2),
         ("chat.0.main", 900, 1),
     ]
     changed = check_catalog([{**MODEL, "profiles": [{**PROFILE, "args": []}]}], ROLES).catalog
-    summary = summarise(NODES, plan, replicas, changed)
+    summary = summarise(read_inputs(NODES, plan, replicas, changed))
     assert summary["stale"] == ["big.0.big"]
     text = next(one["text"] for one in summary["attention"] if one["code"] == "stale")
     assert text.startswith("args changed in the catalog since it was made")
@@ -110,37 +107,6 @@ def test_the_catalog_says_what_is_simulated():
     assert "drift" not in one
 
 
-def test_the_file(tmp_path):
-    path, errors = tmp_path / "observed.json", []
-    assert read_observed(path, errors) is None
-    one = {"id": "a.0.b", "state": "ready"}
-    path.write_text(dump_observed([one, {**one, "id": "\u202e\ud800"}]), encoding="utf-8")
-    assert read_observed(path, errors) == [one, {**one, "id": "\u202e\ud800"}]
-    path.write_text(dump_observed([]))
-    assert read_observed(path, errors) == []
-    assert errors == []
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("{", "cannot be read as JSON"),
-        ("[" * 100_000, "cannot be read as JSON"),
-        ("[]", "is not what was observed, version 1"),
-        ('{"version": 2, "replicas": []}', "is not what was observed, version 1"),
-        ('{"version": 1, "replicas": [{"id": "a", "state": 3}]}', "replicas[0]: state cannot be 3"),
-        ("\xff", "cannot be read as JSON"),
-    ],
-)
-def test_a_file_that_is_none(tmp_path, text, told):
-    path, errors = tmp_path / "observed.json", []
-    path.write_text(text, encoding="latin-1")
-    assert read_observed(path, errors) is None
-    assert len(errors) == 1
-    assert errors[0].startswith(f"{path}: {told}")
-    assert "remove the file and observe again" in errors[0]
-
-
 def entry(name, state="ready", **more):
     return {"id": name, "state": state, "model": "m", "running": 1, "waiting": 0, "idle_seconds": 5, **more}
 
@@ -149,7 +115,7 @@ def test_the_table_begins_with_what_failed():
     replicas = [
         entry("a"),
         entry("b", "failed", reason="x\x1b[31m\ny"),
-        entry("c", "odd"),
+        entry("c", "starting"),
         entry("d", served_model="other"),
     ]
     lines = format_observed(replicas, ["e"]).split("\n")

@@ -88,6 +88,15 @@ TEST_WRONG = [
     {"name": "a", "weights": ["x"]},
     {"name": "a", "storage": [{"free_gb": "1"}]},
     {"name": "a", "memory_gb": "64"},
+    {"name": "a", "hostname": 3},
+    {"name": "a", "cpu": "x"},
+    {"name": "a", "cpu": {"model": ["x"]}},
+    {"name": "a", "cpu": {"cores": True}},
+    {"name": "a", "disks": ["x"]},
+    {"name": "a", "disks": {}},
+    {"name": "a", "notes": "x"},
+    {"name": "a", "gpus": [{"index": 0, "driver": 3}]},
+    {"name": "a", "gpus": [{"index": 0, "health": "x"}]},
 ]
 
 

@@ -121,7 +121,6 @@ def test_nothing_from_data_is_more_than_a_word(tmp_path, text) -> None:
     assert text in log.read_text().split("\0")
 
 
-@pytest.mark.skipif(not pve_sim.SCHEMA.exists(), reason=f"there is no schema of PVE at {pve_sim.SCHEMA}")
 def test_the_commands_make_what_the_run_makes(tmp_path) -> None:
     chat = {"name": "chat", "needs": {"engine": "vllm", "min_vram_gb": 20}, "count": 2, "vm": {"memory_mib": 8192}}
     chat["vm"]["cloud_init"] = {"ciuser": "ops", "sshkeys": "ssh-ed25519 AAAA+/= me@here"}

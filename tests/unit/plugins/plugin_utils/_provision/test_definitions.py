@@ -13,12 +13,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision import definitions
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import mapping_id, parse_address
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import (
-    SettingsError,
     read_settings,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label
@@ -160,6 +160,13 @@ def test_cards_are_passed_in_the_order_of_the_bus() -> None:
 
 def test_the_functions_beside_a_card_go_along() -> None:
     assert by_name(made())["chat-1"]["mappings"][0]["path"] == "0000:01:00"
+
+
+def test_a_gpu_that_is_not_the_first_function_goes_alone() -> None:
+    peers = {"iommu_peers": [{"address": "0000:01:00.0", "class": "0x030000"}]}
+    nodes = [node("pve-ada", card(0, "0000:01:00.1", pci=peers))]
+    plan_document = {"assignments": [seat("chat", 1, "pve-ada", 0, "0000:01:00.1")]}
+    assert made(plan_document, nodes=nodes).vms[0]["mappings"][0]["path"] == "0000:01:00.1"
 
 
 def test_a_function_of_the_slot_in_another_group_stays_with_the_node() -> None:
@@ -346,15 +353,54 @@ def test_everything_that_is_wrong_at_once() -> None:
     roles = [{"name": "chat", "vm": {"cores": "many", "image": "a b", "cloud_init": {"cipassword": "x"}}}]
     found = made(document, roles, nodes=nodes, settings={"addresses": {"nobody-0": "ip=dhcp"}})
     text = "\n".join(found.errors)
-    assert "role chat: vm.cores: must be a whole number" in text
-    assert "role chat: vm.image: must be a volume" in text
+    assert "role chat: vm.cores: must be a whole number, not" in text
+    assert "role chat: vm.image: must match" in text
     assert "cipassword" in text
-    assert "chat-0 (chat/0): GPU 0 of n: what PVE compares of it is not known" in text
+    assert "chat-0 (chat/0): GPU 0 of n: what Proxmox VE compares of it is not known" in text
     assert "chat-1 (chat/1): GPU 1 of n: its PCI address is not known" in text
     assert "gateway-0 (gateway/0): has no memory in the plan" in text
-    assert "would both be the machine a-b-0: rename the role or the model" in text
-    assert "settings.addresses.nobody-0: the plan has no machine of this name" in text
+    assert "would both be the VM a-b-0: rename the role or the model" in text
+    assert "settings.addresses.nobody-0: the plan has no VM of this name" in text
     assert len(found.errors) == 8
+
+
+def test_memory_from_256_mib_on() -> None:
+    def found(memory):
+        return made({"assignments": [seat("gateway", 0, "pve-cpu", memory_mib=memory)]})
+
+    assert found(256).vms[0]["config"]["memory"] == 256
+    assert found(255).errors == ("gateway-0 (gateway/0): has no memory in the plan; give its node more memory",)
+
+
+def test_what_a_role_says_of_its_vms_has_limits_on_both_sides() -> None:
+    def errors(**vm):
+        return list(made({"assignments": [seat("gateway", 0, "pve-cpu")]}, [{"name": "gateway", "vm": vm}]).errors)
+
+    for right in ({"vlan": 1}, {"vlan": 4094}, {"cores": 0}, {"cores": 8192}, {"template": 100}, {"disk_gb": 0}):
+        assert errors(**right) == []
+    for wrong, text in (
+        ({"vlan": 0}, "role gateway: vm.vlan: must be from 1 to 4094, not 0"),
+        ({"vlan": 4095}, "role gateway: vm.vlan: must be from 1 to 4094, not 4095"),
+        ({"cores": -1}, "role gateway: vm.cores: must be from 0 to 8192, not -1"),
+        ({"cores": 8193}, "role gateway: vm.cores: must be from 0 to 8192, not 8193"),
+        ({"template": 99}, "role gateway: vm.template: must be from 100 to 999999999, not 99"),
+    ):
+        assert errors(**wrong) == [text]
+
+
+def test_a_role_may_say_that_its_vms_are_not_started() -> None:
+    roles = [{"name": "gateway", "vm": {"start": False}}]
+    assert made({"assignments": [seat("gateway", 0, "pve-cpu")]}, roles).vms[0]["start"] is False
+
+
+def test_sixteen_gpus_are_not_too_many() -> None:
+    addresses = [f"0000:{at + 1:02x}:00.0" for at in range(16)]
+    nodes = [node("n", *(card(at, address, pci={"iommu_group": at}) for at, address in enumerate(addresses)))]
+    gpus = [{"pci_address": address} for address in addresses]
+    found = made(
+        {"replicas": [replica("m", 0, {"node": "n", "gpu_indices": list(range(16)), "gpus": gpus})]}, nodes=nodes
+    )
+    assert (found.errors, len(found.vms[0]["mappings"])) == ((), 16)
 
 
 def test_seventeen_cards_are_too_many() -> None:
@@ -363,7 +409,7 @@ def test_seventeen_cards_are_too_many() -> None:
     found = made(
         {"replicas": [replica("m", 0, {"node": "n", "gpu_indices": list(range(17)), "gpus": gpus})]}, nodes=nodes
     )
-    assert found.errors == ("m-0 (model m, replica 0): 17 GPUs are more than the 16 that a machine can have",)
+    assert found.errors == ("m-0 (model m, replica 0): 17 GPUs are more than the 16 that a VM can have",)
 
 
 def test_what_two_machines_may_not_share() -> None:
@@ -388,29 +434,32 @@ def test_cards_that_are_not_seen_now_are_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"defaults": {"core": 3}}, "settings.defaults.core: is no setting"),
-        ({"defaults": {"cores": True}}, "settings.defaults.cores: must be a whole number"),
+        ({"defaults": {"core": 3}}, 'settings.defaults.core: unknown key "core"; did you mean cores?'),
+        ({"defaults": {"cores": True}}, "settings.defaults.cores: must be a whole number, not true"),
         ({"defaults": {"template": 9000, "image": "local:import/x"}}, "template and image contradict each other"),
-        ({"defaults": {"config": {"hostpci0": "host=01:00"}}}, "without hostpci0"),
-        ({"defaults": {"config": {"args": "-vnc"}}}, "which Proxmox VE lets only root set"),
+        (
+            {"defaults": {"config": {"hostpci0": "host=01:00"}}},
+            "settings.defaults.config.hostpci0: is decided by the plan",
+        ),
+        ({"defaults": {"config": {"args": "-vnc"}}}, "settings.defaults.config.args: can be set only by root"),
         ({"defaults": {"image": "local:x,import-from=/etc/shadow"}}, "settings.defaults.image"),
         ({"defaults": {"bridge": "vmbr0,tag=1"}}, "settings.defaults.bridge"),
-        ({"defaults": {"cloud_init": {"ciuser": "a\nb"}}}, "texts of one line"),
+        ({"defaults": {"cloud_init": {"ciuser": "a\nb"}}}, "settings.defaults.cloud_init.ciuser: must match"),
         ({"nodes": {"a": {"pve_node": "a/b"}}}, "settings.nodes.a.pve_node"),
-        ({"nodes": []}, None),
-        ({"nodes": ["a"]}, "settings.nodes: expected a mapping"),
+        ({"nodes": {}}, None),
+        ({"nodes": ["a"]}, "settings.nodes: must be a map, not a list"),
         ({"vmid_first": "9000"}, "settings.vmid_first"),
-        ({"vmid_first": 9000, "vmid_last": 8000}, "is below vmid_first"),
+        ({"vmid_first": 9000, "vmid_last": 8000}, "settings.vmid_last: must be at least vmid_first, 9000, not 8000"),
         ({"mapping_prefix": "9"}, "settings.mapping_prefix"),
         ({"addresses": {"a": "ip=1;reboot"}}, "settings.addresses.a"),
-        ({"prefix": "x"}, "settings.prefix: is no setting"),
+        ({"prefix": "x"}, 'settings.prefix: unknown key "prefix"'),
     ],
 )
 def test_settings_are_checked(settings, text) -> None:
     if text is None:
         read_settings(settings)
         return
-    with pytest.raises(SettingsError) as found:
+    with pytest.raises(InputError) as found:
         read_settings(settings)
     assert text in str(found.value)
 
@@ -423,10 +472,10 @@ def test_names() -> None:
     assert dns_label("__").startswith("vm-")
     address = parse_address("00000000:41:00.0")
     assert address is not None
-    assert (address.text, address.path) == ("0000:41:00.0", "0000:41:00")
+    assert (address.text, address.slot.text) == ("0000:41:00.0", "0000:41:00")
     assert mapping_id("kn", "PVE-quad", address) == "kn-pve-quad-41-00"
     assert mapping_id("kn", "n", address._replace(domain=0x10000, function=1)) == "kn-n-10000-41-00-1"
-    assert parse_address("41:20.0") is None
+    assert parse_address("41:2.0") is None
     assert parse_address("41:00") == (0, 0x41, 0, 0)
     assert parse_address(None) is None
 

@@ -8,20 +8,16 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import (
-    ERROR,
-    INFO,
-    WARNING,
-    Allowed,
-    find_problems,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.findings import ERROR, INFO, WARNING
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import find_problems
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import read_state
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.steps import make_steps
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.table import (
     format_findings,
-    format_machines,
     format_results,
     format_steps,
+    format_vms,
 )
 
 ALL = [
@@ -309,12 +305,16 @@ def spoil_api(case):
         ),
         (spoil_deep_privilege, "privileges", "lacks Datastore.AllocateSpace on /storage/tank"),
         (spoil_vnet, "privileges", "lacks SDN.Use on /sdn/zones/localnetwork/vmbr0"),
-        (spoil_vmid, "vmid_taken", "vmid 9101 belongs to the container mail on n1, which is not ours"),
+        (
+            spoil_vmid,
+            "vmid_taken",
+            "vmid 9101 belongs to the container mail on n1, which is not managed by knaster.inventory",
+        ),
         (spoil_image, "image_missing", "n1 has no image local:import/other.qcow2"),
         (spoil_image_storage, "image_missing", "the storage nfs, which n1 does not have"),
-        (spoil_image_path, "image_path", "is a path on the node, which only root may import and no token"),
+        (spoil_image_path, "image_path", "is a path on the node, which only root may import, not a token"),
         (spoil_template, "template_missing", "there is no template 9000"),
-        (spoil_no_template, "template_missing", "machine 5000 is no template"),
+        (spoil_no_template, "template_missing", "VM 5000 is not a template"),
         (
             spoil_template_place,
             "template_elsewhere",
@@ -323,20 +323,24 @@ def spoil_api(case):
         (spoil_bridge, "bridge_missing", "n1 has no bridge vmbr7; it has vmbr0"),
         (spoil_storage, "storage_missing", "n1 has no storage ssd; it has local, tank"),
         (spoil_storage_state, "storage_inactive", "the storage tank of n1 is not active"),
-        (spoil_storage_content, "storage_content", "takes no disks of machines (content backup)"),
-        (spoil_room, "storage_full", "the new disks of 1 machines on tank have 64 GB together, and 60 GB are free"),
+        (spoil_storage_content, "storage_content", "takes no disks of VMs (content backup)"),
+        (spoil_room, "storage_full", "the new disks of 1 VM on tank have 64 GB together, and 60 GB are free"),
         (spoil_cores, "cores", "it has 33 cores, and n1 has 32"),
-        (spoil_memory, "memory", "its machines have 130000 MiB together, 1 other running guests 4096 MiB"),
+        (spoil_memory, "memory", "its VMs have 130000 MiB together, 1 other running guest 4096 MiB"),
         (spoil_card, "gpu_missing", "n1 has no GPU at 0000:41:00.0"),
         (spoil_card_id, "gpu_changed", "has the id 10de:2204, and was planned with 10de:26b1"),
         (spoil_card_subsystem, "gpu_changed", "has the subsystem none, and was planned with 10de:16a1"),
         (spoil_card_group, "gpu_changed", "has the IOMMU group 22, and was planned with 21"),
         (spoil_iommu, "iommu_off", "is in no IOMMU group"),
         (spoil_group, "group_shared", "also holds 0000:42:00.0 (I350 Gigabit), which the node would lose"),
-        (spoil_holder, "gpu_held", "database (machine 5000), which is not ours, runs with the GPU at 0000:41:00.0"),
+        (
+            spoil_holder,
+            "gpu_held",
+            "database (VM 5000), which is not managed by knaster.inventory, runs with the GPU at 0000:41:00.0",
+        ),
         (spoil_raw_holder, "gpu_held", "is configured with the GPU"),
-        (spoil_orphan_holder, "gpu_held", "code-0 (machine 9200), which is in no plan any more, has the GPU"),
-        (spoil_place, "wrong_node", "machine 9101 is on n2, and the plan has it on n1"),
+        (spoil_orphan_holder, "gpu_held", "code-0 (VM 9200), which is in no plan any more, has the GPU"),
+        (spoil_place, "wrong_node", "VM 9101 is on n2, and the plan has it on n1"),
         (spoil_api, "cluster_unreachable", "PVE does not know the token"),
     ],
 )
@@ -456,6 +460,55 @@ def moving(case):
     case.card["holders"] = [holder(9102, "code-0", ours=True, mapping=ENTRY["id"])]
 
 
+@pytest.mark.parametrize("status", ["running", "stopped"])
+def test_only_a_running_vm_needs_leave_to_be_stopped(case, status) -> None:
+    """A VM that stands still is re-created elsewhere, or removed, without provision_allow_stop."""
+    needed = [(ERROR, "needs_stop")] if status == "running" else []
+    case.cluster["vms"].append(ours(9101, "chat-0", node="n2", status=status))
+    found = [one for one in case.codes(recreate=True) if one[1] in ("needs_stop", "recreated")]
+    assert found == (needed or [(INFO, "recreated")])
+    assert (INFO, "recreated") in case.codes(recreate=True, stop=True)
+    case.cluster["vms"] = [ours(9101, "chat-0"), ours(9300, "old-0", status=status)]
+    found = [one for one in case.codes(prune=True) if one[1] in ("needs_stop", "orphan")]
+    assert found == (needed or [(INFO, "orphan")])
+    assert (INFO, "orphan") in case.codes(prune=True, stop=True)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_gpu_of_a_vm_of_ours_that_stands_still_needs_no_leave(case, running) -> None:
+    moving(case)
+    case.card["holders"] = [holder(9102, "code-0", ours=True, running=running, mapping=ENTRY["id"])]
+    assert ((ERROR, "needs_stop") in case.codes()) is running
+    assert (ERROR, "needs_stop") not in case.codes(stop=True)
+
+
+@pytest.mark.parametrize(("cores", "codes"), [(32, []), (33, [(ERROR, "cores")])])
+def test_as_many_cores_as_the_node_has_threads(case, cores, codes) -> None:
+    case.config["cores"] = cores
+    assert [one for one in case.codes() if one[0] == ERROR] == codes
+
+
+@pytest.mark.parametrize(
+    ("free", "codes"), [(64.0, []), (63.9, [(ERROR, "storage_full")])], ids=["just enough", "a little less"]
+)
+def test_new_disks_may_fill_a_storage(case, free, codes) -> None:
+    case.cluster["storages"][0] |= {"type": "dir", "free_gib": free}
+    assert [one for one in case.codes() if one[1] == "storage_full"] == codes
+
+
+def test_memory_of_a_node_is_enough_warned_of_or_too_little(case) -> None:
+    total = case.cluster["nodes"][0]["memory_mib"]
+    used = sum(one["memory_mib"] for one in case.cluster["vms"] if one["status"] == "running")
+    for memory, codes in (
+        (total - used - 2048, []),
+        (total - used - 2047, [(WARNING, "memory")]),
+        (total - used, [(WARNING, "memory")]),
+        (total - used + 1, [(ERROR, "memory")]),
+    ):
+        case.config["memory"] = memory
+        assert [one for one in case.codes() if one[1] == "memory"] == codes
+
+
 def test_a_running_machine_is_stopped_only_when_allowed(case) -> None:
     moving(case)
     assert (ERROR, "needs_stop") in case.codes()
@@ -552,13 +605,13 @@ def test_nothing_is_done_on_a_node_that_is_away(case) -> None:
 
 
 def test_tables(case) -> None:
-    table = format_machines(case.vms, case.clusters())
+    table = format_vms(case.vms, case.clusters())
     assert table.splitlines() == [
-        "NODE    MACHINE  VMID  WHAT  CARDS       CORES  MEMORY MIB  NOW",
-        "node-1  chat-0   9101  chat  0000:41:00      8       16384  missing",
+        "NODE    VM      VMID  WHAT  GPUS        CORES  MEMORY MIB  NOW",
+        "node-1  chat-0  9101  chat  0000:41:00      8       16384  missing",
     ]
-    assert format_machines(case.vms, None).splitlines()[1].endswith("16384    -")
-    assert format_machines([], None) == "The plan has no machines.\n"
+    assert format_vms(case.vms, None).splitlines()[1].endswith("16384    -")
+    assert format_vms([], None) == "The plan has no VMs.\n"
     spoil_bridge(case)
     text = format_findings(case.find())
     assert text == (
@@ -588,12 +641,12 @@ def test_the_table_of_what_was_done() -> None:
         },
     ]
     assert format_results(results).splitlines() == [
-        "NODE  MACHINE  VMID  NOW      DONE",
-        "n2    chat-0   9101  -        failed",
-        "n10   code-0   9102  running  update",
+        "NODE  VM      VMID  NOW      DONE",
+        "n2    chat-0  9101  -        failed",
+        "n10   code-0  9102  running  update",
         "chat-0: start failed:?no GPU",
         "code-0: cores, memory waits for a restart",
-        "code-0: hostpci1 (mapping=x) was added by somebody else",
+        "code-0: hostpci1 (mapping=x) was added manually",
         "code-0: scsi0: It has 80 GiB. Change the definition",
     ]
     assert format_results([]) == ""

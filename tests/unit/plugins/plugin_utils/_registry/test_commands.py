@@ -210,7 +210,7 @@ def test_llamacpp_over_several_nodes_asks_the_others():
     ("more", "reason"),
     [
         ({"engine": "sim"}, "it is not known how sim is started"),
-        ({"model": None}, "no model is settled for it"),
+        ({"model": None}, "no model is set for it"),
         ({"source": None}, "the catalog has no source for its model"),
         ({"endpoint": None}, "its port is not known"),
         ({"engine": "llamacpp", "source": "a/b@main"}, "llama.cpp cannot load a revision of a hub id; name a file"),
@@ -335,7 +335,7 @@ def bare_shards(*hosts):
 
 @pytest.mark.parametrize(("engine", "port"), [("vllm", 8000), ("sglang", 30000), ("llamacpp", 8080)])
 def test_every_rank_sees_only_its_own_cards_and_meets_at_the_port_of_the_slot(engine, port):
-    spans = bare(engine, port, gpus=two("GPU-0", "GPU-0b"), shards=bare_shards("n1", "n2"), meet_port=7001)
+    spans = bare(engine, port, gpus=two("GPU-0", "GPU-0b"), shards=bare_shards("n1", "n2"), rendezvous_port=7001)
     commands = engine_commands(spans)
     assert [one.env["CUDA_VISIBLE_DEVICES"] for one in commands] == ["GPU-0,GPU-0b", "GPU-1,GPU-1b"]
     first, second = (" ".join(one.argv) for one in commands)
@@ -350,7 +350,7 @@ def test_every_rank_sees_only_its_own_cards_and_meets_at_the_port_of_the_slot(en
 
 
 def test_vllm_is_told_its_own_ray_on_bare_metal():
-    head, _worker = engine_commands(bare(shards=bare_shards("n1", "n2"), meet_port=6380))
+    head, _worker = engine_commands(bare(shards=bare_shards("n1", "n2"), rendezvous_port=6380))
     assert head.argv[2] == 'ray start --head --port=6380 && exec env "RAY_ADDRESS=n1:6380" "$@"'
 
 

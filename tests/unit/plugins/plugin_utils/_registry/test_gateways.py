@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import (
-    GatewayError,
     make_gateway,
 )
 
@@ -159,7 +159,7 @@ def test_no_text_becomes_a_variable_of_litellm():
     assert (info["description"], info["node"], info["capabilities"]) == (" os.environ/HOME",) * 2 + (
         [" os.environ/HOME"],
     )
-    with pytest.raises(GatewayError) as caught:
+    with pytest.raises(InputError) as caught:
         litellm(slot(model="os.environ/A"), slot("b.0.x", aliases=["os.environ/B"]))
     assert len(caught.value.errors) == 2
     assert "rename the model" in caught.value.errors[0]
@@ -268,5 +268,5 @@ def test_hostile_names_stay_text(form):
 
 
 def test_another_gateway_is_not_known():
-    with pytest.raises(GatewayError, match="format: 'nginx' is none of litellm, llama-swap"):
+    with pytest.raises(InputError, match='format: must be one of litellm, llama-swap, not "nginx"'):
         make_gateway([], "nginx")

@@ -13,9 +13,10 @@ from html.parser import HTMLParser
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
-from ansible_collections.knaster.inventory.plugins.plugin_utils._report.fitting import fitting_by_card
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
+from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import read_inputs
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.summary import summarise
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 HOSTILE = (
     "../../etc/x",
@@ -75,18 +76,15 @@ def observed(name, one, state="ready", **more):
     made = {
         "id": name,
         "role": one["role"],
-        "model": None,
         "state": state,
-        "reason": None,
         "idle_seconds": 30,
         "running": 1,
         "waiting": 0,
         "served_model": "small-llm",
         "drift": "current",
-        "simulated": False,
         "shards": [{"node": one["node"], "gpu_indices": [one["gpu_index"]]}],
     }
-    return made | more
+    return documents.observed(made | more)
 
 
 class Fleet:
@@ -108,20 +106,15 @@ class Fleet:
         return self
 
     @property
+    def inputs(self):
+        return read_inputs(self.nodes, self.plan, self.replicas, self.catalog)
+
+    @property
     def summary(self):
-        return summarise(self.nodes, self.plan, self.replicas, self.catalog)
+        return summarise(self.inputs)
 
     def page(self):
-        return render_report(
-            self.nodes,
-            self.plan,
-            self.summary,
-            previous=self.previous,
-            replicas=self.replicas,
-            losses=self.losses,
-            fitting=fitting_by_card(self.nodes, self.catalog.models, engines=self.catalog.engines),
-            title=self.title,
-        )
+        return render_report(self.inputs, self.summary, previous=self.previous, losses=self.losses, title=self.title)
 
 
 def mixed():
@@ -157,6 +150,22 @@ def mixed():
         observed("chat.1.main", chats[1], "failed", reason="connection refused", drift="stale", fingerprint="0" * 16),
     ]
     return fleet.lose_each()
+
+
+IDLE = {0: 599, 1: 600, 2: 3599, 3: 48 * 3600 - 1, 4: 48 * 3600}
+
+
+def racks(count):
+    """So many nodes with a GPU each in racks whose names read alike; one GPU broke in use, the idle times are at limits."""
+    nodes = [node(f"n{at}", card(0, "l40s", 48), labels={"rack": "r01" if at % 2 else "r1"}) for at in range(count)]
+    fleet = Fleet(nodes, [role("chat", 40, count=count)])
+    nodes[5]["gpus"][0]["healthy"] = False
+    fleet.plan["ledger"][5]["healthy"] = False
+    for one in fleet.plan["assignments"]:
+        at = int(one["node"].removeprefix("n"))
+        if at in IDLE:
+            fleet.replicas.append(observed(f"chat.{one['replica']}.main", one, idle_seconds=IDLE[at]))
+    return fleet
 
 
 def identity(name):

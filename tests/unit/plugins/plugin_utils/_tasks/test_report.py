@@ -24,6 +24,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.report im
     Targets,
     make_fleet_report,
 )
+from ansible_collections.knaster.inventory.tests.peers import documents
 
 CARD = {"index": 0, "name": "NVIDIA L4", "memory_gb": 24, "compute_cap": 8.9}
 ROLES = "roles:\n  - {name: chat, count: 2, needs: {engine: vllm, min_vram_gb: 20}, slots: [main]}\n"
@@ -108,7 +109,7 @@ def test_the_page_says_what_changed(fleet, tmp_path):
 
 
 def test_what_was_observed(fleet, tmp_path):
-    one = {"id": "chat.0.main", "role": "chat", "model": "m", "state": "failed", "reason": "no", "shards": []}
+    one = documents.observed({"id": "chat.0.main", "role": "chat", "model": "m", "state": "failed", "reason": "no"})
     (tmp_path / "observed.json").write_text(dump_observed([one, {**one, "id": "old.0.main"}]))
     assert fleet().summary["replicas"]["failed"] == 2
     (tmp_path / "slots").mkdir()
@@ -143,20 +144,19 @@ def test_everything_that_is_wrong_is_told_at_once(fleet, tmp_path):
         fleet()
     errors = caught.value.errors
     for place in (
-        "profiles/a.json: cannot be read",
+        "profiles/a.json:1: ends in the middle of a value",
         "catalog/roles.yaml:2:18: ",
-        "plan.previous.yml: plan: version 3",
-        "observed.json: replicas[0]: it has no id.",
+        "plan.previous.yml:1: version: must be 1, not 3",
+        "observed.json:1: replicas[0].id: is required",
         "node b: 'gpus' is a list",
-        "plan: ledger[0]: node is a text",
+        "plan.yml:2: ledger[0].node: must be text, not 3",
     ):
         assert any(place in error for error in errors), place
-    assert len(errors) == 6
 
 
 def test_a_plan_that_is_not_there(fleet, tmp_path):
     (tmp_path / "plan.yml").unlink()
-    with pytest.raises(InputError, match="there is no such file; make the plan first"):
+    with pytest.raises(InputError, match="not found; run placement first"):
         fleet()
 
 
@@ -184,7 +184,8 @@ def test_hostile_names_of_nodes_stay_names(fleet, tmp_path):
             "notes": [name],
         }
         profile_path(tmp_path / "profiles", name).write_text(json.dumps(profile))
-    (tmp_path / "plan.yml").write_text("version: 1\n")
+    ledger = [{"node": name, "gpu_index": 0, "state": "unhealthy"} for name in HOSTILE]
+    (tmp_path / "plan.yml").write_text(dump_document(documents.plan(ledger=ledger)))
     made = fleet(hosts=HOSTILE)
     for change in made.changes:
         change.write()

@@ -12,8 +12,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check i
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document, load_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Allowed
-from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import make_vm_files
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import Sources, make_vm_files
 
 ROLES = [{"name": "chat", "needs": {"engine": "vllm", "min_vram_gb": 20}, "count": 2, "vm": {"memory_mib": 8192}}]
 
@@ -40,20 +40,17 @@ def site(tmp_path):
     return tmp_path
 
 
-def make(site, **more):
-    values = {
-        "plan": site / "plan.yml",
-        "profiles": site / "profiles",
-        "hosts": ["n1", "n2"],
-        "catalog": [str(site / "catalog")],
-        "settings": {},
-        "commands": None,
-        "clusters": None,
-        "allowed": Allowed(),
-        "present": True,
-        "only": None,
-    }
-    return make_vm_files(site / "vms.yml", **(values | more))
+def make(site, *, clusters=None, settings=None, commands=None, **more):
+    sources = Sources(
+        vms=site / "vms.yml",
+        plan=site / "plan.yml",
+        profiles=site / "profiles",
+        hosts=["n1", "n2"],
+        catalog=[str(site / "catalog")],
+        settings=settings or {},
+        commands=commands,
+    )
+    return make_vm_files(sources, Run(**more), clusters)
 
 
 def test_from_files_to_files(site) -> None:
@@ -63,7 +60,7 @@ def test_from_files_to_files(site) -> None:
     assert (path.name, vms.before, script.path.name) == ("vms.yml", None, "vms.sh")
     assert list(made.files) == [path, script.path]
     document = load_document(text)
-    assert list(document) == ["version", "managed_by", "vms"]
+    assert list(document) == ["version", "vms", "managed_by"]
     assert [one["name"] for one in document["vms"]] == ["chat-0", "chat-1"]
     assert "pvesh create /nodes/n1/qemu" in commands
     assert not (site / "vms.yml").exists(), "nothing is written here"
@@ -88,19 +85,19 @@ def test_everything_that_is_wrong_at_once(site) -> None:
     with pytest.raises(InputError) as found:
         make(site, settings={"defaults": {"cores": 0}})
     text = "\n".join(found.value.errors)
-    assert "n1.json: cannot be read as JSON" in text
-    assert "plan.yml: there is no such file; make the plan first" in text
-    assert "vms.yml: the text is no YAML" in text
+    assert "n1.json:1: ends in the middle of a value" in text
+    assert "plan.yml: not found; run placement first" in text
+    assert "vms.yml:2: ends in the middle of a value" in text
     assert "roles.yaml:1" in text
-    assert "settings.defaults.cores: must be a whole number from 1 to 8192" in text
+    assert "settings.defaults.cores: must be from 1 to 8192, not 0" in text
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("version: 2\nvms: []\n", "version 2 of the definitions is not known"),
-        ("vms: [{vmid: x}]\n", r"previous\[0\].vmid: must be a whole number"),
-        ("vms: 3\n", "expected definitions of virtual machines"),
+        ("version: 2\nvms: []\n", r"vms\.yml:1: version: must be 1, not 2"),
+        ("vms: [{vmid: x}]\n", r"vms\.yml:1: vms\[0\]\.vmid: must be a whole number"),
+        ("vms: 3\n", r"vms\.yml:1: vms: must be a list, not 3"),
     ],
 )
 def test_a_file_of_definitions_that_is_none(site, text, message) -> None:
@@ -111,7 +108,7 @@ def test_a_file_of_definitions_that_is_none(site, text, message) -> None:
 
 def test_a_plan_that_is_none(site) -> None:
     (site / "plan.yml").write_text("version: 1\nassignments: [{role: chat}]\n")
-    with pytest.raises(InputError, match=r"plan.assignments\[0\].vm: is missing"):
+    with pytest.raises(InputError, match=r"plan\.yml:2: assignments\[0\]\.vm: is required"):
         make(site)
 
 

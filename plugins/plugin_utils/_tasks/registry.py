@@ -1,0 +1,175 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The registry from its files to its files: plan, catalog and VMs in, slots and what is made of them out."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import read_checked, read_digests
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import (
+    FileChange,
+    read_text,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
+    SLOT_MARK,
+    SLOT_SUFFIX,
+    TEXT_MARK,
+    Texts,
+    Where,
+    make_texts,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import make_slots
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog, read_plan
+
+if t.TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Documents
+
+# How much of a file is looked at for our mark.
+_HEAD = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """What is to be on disk, and the files that have to be written or removed for it."""
+
+    wanted: Texts
+    written: list[FileChange]
+    removed: list[FileChange]
+
+
+def read_slots(
+    plan: Path, catalog: Sequence[str], vms: Path | None, *, registry_domain: str = "", bare_metal: bool = False
+) -> tuple[Documents, list[str]]:
+    """Make the slots of a plan file; also return the warnings of the catalog.
+
+    :raises InputError: with everything that is wrong
+    """
+    errors: list[str] = []
+    document = read_plan(plan, errors)
+    definitions = None
+    if vms is not None and not bare_metal:
+        with collecting(errors):
+            definitions = read_checked(vms, "vm")
+    found, warnings = read_catalog(catalog, errors) if catalog else (Catalog(), ())
+    if errors or document is None:
+        raise InputError(errors)
+    machines = [] if definitions is None else definitions["vms"]
+    try:
+        slots = make_slots(document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal)
+    except InputError as exc:
+        raise InputError([f"{plan}: {error}" for error in exc.errors]) from exc
+    return slots, list(warnings)
+
+
+def load_slots(directory: Path) -> Documents:
+    """Read the slots of a directory in order of their names; files without our mark are not slots.
+
+    :raises InputError: with everything that is wrong
+    """
+    found: Documents = []
+    errors: list[str] = []
+    known = read_digests(directory)
+    for path in sorted(_files_in(directory, errors)):
+        with collecting(errors):
+            document = read_checked(path, "slot", known, managed_by=MANAGED_BY)
+            if document is not None:
+                found.append(document)
+    if errors:
+        raise InputError(errors)
+    return found
+
+
+def _files_in(directory: Path, errors: list[str]) -> Iterator[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.endswith(SLOT_SUFFIX) and not entry.name.startswith(".") and entry.is_file():
+                    yield directory / entry.name
+    except OSError as exc:
+        errors.append(f"{directory}: cannot be read: {(exc.strerror or str(exc)).lower()}; write the slots first")
+
+
+def make_outputs(
+    slots: Documents,
+    where: Where,
+    *,
+    prune: bool = False,
+    images: Mapping[str, str] | None = None,
+    api_key_env: str = "",
+) -> Outputs:
+    """Tell what is to be on disk for these slots, and what has to change for it. Nothing is written.
+
+    :param prune: also remove what the collection wrote for slots that are gone
+    :raises InputError: with everything that is wrong
+    """
+    wanted = make_texts(slots, where, images=images, api_key_env=api_key_env)
+    errors: list[str] = []
+    before = {path: _before(path, wanted.marks.get(path), errors) for path in wanted.texts}
+    if errors:
+        raise InputError(errors)
+    written = [
+        FileChange(path, before[path], text) for path, text in sorted(wanted.texts.items()) if before[path] != text
+    ]
+    gone = _gone(where, wanted.texts) if prune else ()
+    return Outputs(wanted=wanted, written=written, removed=[FileChange(path, text, None) for path, text in gone])
+
+
+def _before(path: Path, mark: re.Pattern[str] | None, errors: list[str]) -> str | None:
+    """Return what a file holds; a stranger's file in the place of one of ours is an error."""
+    try:
+        text = read_text(path)
+    except InputError as exc:
+        errors += exc.errors
+        return None
+    if text is not None and mark is not None and not mark.search(text[:_HEAD]):
+        errors.append(f"{path}: conflicts with an unmanaged file; move it, unmanaged files are never overwritten")
+    return text
+
+
+def _gone(where: Where, wanted: Mapping[Path, str]) -> Iterator[tuple[Path, str]]:
+    """Yield the files of slots that are gone, with what they hold: only those that carry our mark."""
+    for path in _below(where.slots, 0):
+        if path.suffix == SLOT_SUFFIX and path not in wanted:
+            yield from _if_ours(path, SLOT_MARK)
+    if where.engines is not None:
+        for path in _below(where.engines, 2):
+            if path not in wanted and path.parent != where.engines:
+                yield from _if_ours(path, TEXT_MARK)
+
+
+def _below(directory: Path, depth: int) -> Iterable[Path]:
+    """Yield the plain files of a directory and of those below it, in order; links are not followed."""
+    try:
+        with os.scandir(directory) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_file(follow_symlinks=False):
+            yield directory / entry.name
+        elif depth and entry.is_dir(follow_symlinks=False):
+            yield from _below(directory / entry.name, depth - 1)
+
+
+def _if_ours(path: Path, mark: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
+    try:
+        text = read_text(path) or ""
+    except InputError:
+        return
+    if mark.search(text[:_HEAD]):
+        yield path, text

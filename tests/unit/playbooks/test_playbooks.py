@@ -1,0 +1,118 @@
+# Copyright (c) 2026 Knaster contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 Knaster contributors
+
+"""Playbooks and roles as a user runs them: variables that move or change what is done, and nodes that give no answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ANSWERS = Path(__file__).parents[3] / "examples/home_lab/answers"
+ROLES = """roles:
+  - {name: large, needs: {engine: vllm}, count: 3, slots: [main]}
+"""
+INVENTORY = """all:
+  vars:
+    ansible_connection: local
+    ansible_python_interpreter: "{{{{ ansible_playbook_python }}}}"
+    knaster_catalog: ["{folder}/catalog"]
+  hosts:
+    pve-ada: {{knaster_answer_file: "{answers}/pve-ada.txt"}}
+    pve-twin: {{knaster_answer_file: "{answers}/pve-twin.txt"}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "catalog").mkdir()
+    (tmp_path / "catalog/roles.yaml").write_text(ROLES)
+    (tmp_path / "inventory.yml").write_text(INVENTORY.format(folder=tmp_path, answers=ANSWERS))
+    return tmp_path
+
+
+def run(site, *arguments, fails=False):
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventory.yml", *arguments]
+    env = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(site / "home")}
+    done = subprocess.run(command, cwd=site, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert bool(done.returncode) == fails, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def told_losses(site):
+    """How many nodes the page says the loss of."""
+    return (site / "elsewhere/report.html").read_text().count("<tr data-loss=")
+
+
+def test_one_variable_moves_all_files_and_the_report_asks_for_as_many_losses_as_it_is_told(site):
+    more = (site / "inventory.yml").read_text().replace("  vars:\n", "  vars:\n    knaster_dir: elsewhere\n", 1)
+    (site / "inventory.yml").write_text(more)
+    run(site, "knaster.inventory.site", "-e", "report_losses=0")
+    assert told_losses(site) == 0
+    run(site, "knaster.inventory.summary", "-e", "report_losses=1")
+    assert told_losses(site) == 1
+    run(site, "knaster.inventory.summary")
+    assert told_losses(site) == 2
+    run(site, "knaster.inventory.provision", "-e", "provision_state=rendered")
+    run(site, "knaster.inventory.gather_script")
+    run(site, "knaster.inventory.catalog")
+    names = {path.name for path in (site / "elsewhere").iterdir()}
+    assert names >= {"profiles", "plan.yml", "vms.yml", "vms.sh", "slots", "report.html", "gather.sh"}
+    assert not (site / "knaster").exists()
+    one_by_one = run(site, "knaster.inventory.what_if", "-e", "what_if_nodes=pve-ada,pve-twin")
+    assert re.search(r"^pve-ada: ", one_by_one, re.MULTILINE)
+    assert re.search(r"^pve-twin: ", one_by_one, re.MULTILINE)
+    together = run(site, "knaster.inventory.what_if", "-e", json.dumps({"what_if_nodes": ["pve-ada", "pve-twin"]}))
+    assert re.search(r"^pve-ada and pve-twin: ", together, re.MULTILINE) or "pve-ada, pve-twin: " in together
+    assert not re.search(r"^pve-twin: ", together, re.MULTILINE)
+
+
+def test_variables_of_the_inventory_reach_the_roles_of_playbooks(site):
+    (site / "group_vars").mkdir()
+    variables = {
+        "provision_state": "rendered",
+        "placement_hosts": "pve-ada",
+        "provision_hosts": "pve-ada",
+        "report_hosts": "pve-ada",
+        "report_page_file": "",
+    }
+    (site / "group_vars/all.yml").write_text(json.dumps(variables))
+    run(site, "knaster.inventory.site", "-e", "site_provision=true")
+    assert "pve-twin" not in (site / "knaster/plan.yml").read_text()
+    assert (site / "knaster/vms.sh").is_file(), "nothing was asked of Proxmox VE"
+    assert json.loads((site / "knaster/summary.json").read_text())["nodes"]["total"] == 1
+    assert not (site / "knaster/report.html").exists()
+
+
+def test_a_node_whose_answer_cannot_be_read_stops_neither_itself_nor_others(site):
+    (site / "broken.txt").write_text("no answer\n")
+    text = (site / "inventory.yml").read_text().replace(f"{ANSWERS}/pve-twin.txt", f"{site}/broken.txt")
+    (site / "inventory.yml").write_text(text)
+    (site / "play.yml").write_text(
+        "- hosts: all\n  gather_facts: false\n  roles: [knaster.inventory.collect]\n"
+        "  tasks:\n    - ansible.builtin.debug: {msg: 'goes on with {{ inventory_hostname }}'}\n"
+    )
+    shown = run(site, "play.yml")
+    assert "goes on with pve-twin" in shown
+    assert "goes on with pve-ada" in shown
+    assert json.loads((site / "knaster/profiles/pve-twin.json").read_text())["state"] == "unreachable"
+    assert json.loads((site / "knaster/profiles/pve-ada.json").read_text())["gpus"]
+
+
+def test_a_filter_tells_each_mistake_once(site):
+    roles = [{"name": "a"}, {"name": "b", "needs": {"engine": "vllm", "min_vram": 20}}]
+    expression = "{{ [] | knaster.inventory.plan(roles, moves='q') }}"
+    tasks = [{"ansible.builtin.debug": {"msg": expression}, "vars": {"roles": roles}}]
+    (site / "play.yml").write_text(json.dumps([{"hosts": "pve-ada", "gather_facts": False, "tasks": tasks}]))
+    shown = run(site, "play.yml", fails=True).replace("\\n", "\n")
+    told = shown[shown.index("The plan cannot be made") :].partition("\nfatal")[0].partition("Origin:")[0]
+    for mistake in ("moves:", "roles[0].needs", "roles[1].needs.min_vram"):
+        assert told.count(mistake) == 1, shown
