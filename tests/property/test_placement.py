@@ -11,6 +11,7 @@ import copy
 import json
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.help import Trial, apply_change
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -377,25 +378,26 @@ def test_asking_for_less_never_costs_the_place(nodes, roles, data):
 
 
 @FAST
-@given(fleets(), role_lists(), model_lists())
-def test_what_is_said_to_help_helps(nodes, roles, models):
+@given(
+    fleets(states=("ready", "ready", "cordoned")),
+    role_lists(),
+    model_lists(),
+    st.sampled_from(("none", "relocate")),
+)
+def test_what_is_said_to_help_helps(nodes, roles, models, moves):
+    """Each change is applied as a program would apply it, on top of the plan, and places all that is missing."""
+    found = check_catalog(models, roles, open_engines=True).catalog
     document = make(nodes, roles, models)
-    for entry in document["unplaced"]:
-        for each in entry.get("what_would_help", ()):
-            change = each["change"]
-            if not each["verified"] or "add_gpus" not in change:
-                continue
-            new = {key: value for key, value in change["add_gpus"].items() if key != "count"}
-            role = next(role for role in roles if role["name"] == entry["role"])
-            cards = [{"index": index, "vendor": "nvidia", **new} for index in range(change["add_gpus"]["count"])]
-            node = {
-                "name": "zz-new",
-                "gpus": cards,
-                "labels": role["needs"].get("node_selector", {}),
-                "memory_gb": 4096,
-            }
-            again = make([*nodes, node], roles, models, document)
-            assert entry["role"] not in [other.get("role") for other in again["unplaced"]]
+    again = make(nodes, roles, models, document, moves=moves)
+    for entry in again["unplaced"]:
+        name = entry.get("role") or entry["model"]
+        for each in entry["what_would_help"]:
+            assert each["verified"]
+            trial = apply_change(
+                Trial(nodes=nodes, roles=found.roles, models=found.models, moves=moves), each["change"]
+            )
+            then = plan(trial.nodes, trial.roles, trial.models, again, moves=trial.moves, engines=found.engines)
+            assert name not in [other.get("role") or other["model"] for other in then["unplaced"]], each
 
 
 @FAST

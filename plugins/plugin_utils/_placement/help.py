@@ -128,9 +128,10 @@ def apply_change(trial: Trial, change: Change) -> Trial:
         return replace(
             trial, nodes=_with_node(trial.nodes, what["node"], lambda node: _grown(node, what["count"], gpu))
         )
+    known = sum(str(node["name"]).startswith(NEW_NODE) for node in trial.nodes)
     new = [
         {
-            "name": f"{NEW_NODE} {number}",
+            "name": f"{NEW_NODE} {known + number}",
             "memory_gb": what.get("node_memory_gb"),
             "labels": dict(what.get("labels", {})),
             "fabrics": [what["fabric"]] if "fabric" in what else [],

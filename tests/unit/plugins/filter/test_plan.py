@@ -228,7 +228,7 @@ def test_plan_table():
     assert lines[0].split() == ["NODE", "CARD", "WHAT", "ENGINE", "MODELS", "WHY"]
     assert [line.split()[:2] for line in lines[1:4]] == [["n2", "CPU"], ["n10", "0:"], ["n10", "1:"]]
     assert "small: 1 of 2 (in_use): 1 node without a GPU, 2 taken (by chat and small)" in TABLE(document)
-    assert "would help: one more GPU with at least 16 GB" in TABLE(document)
+    assert "would help: one more GPU in n" in TABLE(document)
     assert "2 GPUs: 2 used" in lines
     assert "lower first" in lines[-1]
     assert "higher first" in lines[-1]
