@@ -20,7 +20,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load im
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Shape
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
     ask_of_profile,
-    card_refusal,
+    gpu_refusal,
     models_fitting,
     models_fitting_cpu,
 )
@@ -150,7 +150,7 @@ def test_every_profile_runs_on_its_class(model):
         card = CARDS[profile.gpu_class]
         mib = card.printed_mib or card.memory_gb * 1024 * 15 // 16
         shape = shape_of(card.gpu_class, card.memory_gb, mib, card.compute_cap, vendor=card.vendor)
-        assert card_refusal(ask_of_profile(model, profile, ENGINES, passthrough=True), shape) is None, profile.name
+        assert gpu_refusal(ask_of_profile(model, profile, ENGINES, passthrough=True), shape) is None, profile.name
         if model.memory.attention_heads and ENGINES[profile.engine].split == "heads":
             assert model.memory.attention_heads % profile.tp == 0, profile.name
 
