@@ -45,15 +45,30 @@ TEST_LIMITS = [
     ("memory", "16", "15", "invalid format - format error\nmemory.current: value must have a minimum value of 16\n"),
     ("scsi30", "local-lvm:8", None, None),
     ("scsi31", None, "local-lvm:8", UNKNOWN),
-    ("scsi0", "local-lvm:8,ssd=on", "local-lvm:8,ssd=maybe", "invalid format - format error\nscsi0.ssd: type check ('boolean') failed - got 'maybe'\n"),
+    (
+        "scsi0",
+        "local-lvm:8,ssd=on",
+        "local-lvm:8,ssd=maybe",
+        "invalid format - format error\nscsi0.ssd: type check ('boolean') failed - got 'maybe'\n",
+    ),
     ("scsi0", None, "local-lvm:8,colour=red", f"invalid format - format error\nscsi0.colour: {UNKNOWN}\n"),
     ("scsi0", None, "ssd=1", "invalid format - format error\nscsi0.file: property is missing and it is not optional\n"),
-    ("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0", "virtio=BC:24:11,bridge=vmbr0", "invalid format - format error\nnet0.macaddr: invalid format - value does not look like a valid unicast MAC address\n\n"),
-    ("net0", "model=virtio,bridge=vmbr0,mtu=65520", "model=virtio,bridge=vmbr0,mtu=65521", "invalid format - format error\nnet0.mtu: value must have a maximum value of 65520\n"),
+    (
+        "net0",
+        "virtio=BC:24:11:00:00:01,bridge=vmbr0",
+        "virtio=BC:24:11,bridge=vmbr0",
+        "invalid format - format error\nnet0.macaddr: invalid format - value does not look like a valid unicast MAC address\n\n",
+    ),
+    (
+        "net0",
+        "model=virtio,bridge=vmbr0,mtu=65520",
+        "model=virtio,bridge=vmbr0,mtu=65521",
+        "invalid format - format error\nnet0.mtu: value must have a maximum value of 65520\n",
+    ),
     ("cpu", "host", "custom-cpu", "invalid format - Custom cputype 'cpu' not found\n"),
     ("machine", "q35", "q36", "invalid format - format error\nmachine.type: value does not match the regex pattern\n"),
     ("colour", None, "red", UNKNOWN),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("key", "right", "wrong", "text"), TEST_LIMITS)

@@ -32,11 +32,11 @@ def find_fact_errors(where: str, profile: Mapping[str, t.Any]) -> Iterator[str]:
         yield from _find_errors(f"{where}, cpu", cpu, _OF_CPU)
     if not isinstance(gpus, list):
         return
-    for key, (kind, _item) in _OF_GPU.items():
+    for key, rule in _OF_GPU.items():
         # All at once, because it hardly ever is of another type.
-        if not {type(gpu.get(key)) for gpu in gpus if isinstance(gpu, dict)} <= {kind, type(None)}:
+        if not {type(gpu.get(key)) for gpu in gpus if isinstance(gpu, dict)} <= {rule[0], type(None)}:
             for at, gpu in enumerate(gpus):
-                yield from _find_errors(f"{where}, gpus[{at}]", gpu, {key: _OF_GPU[key]})
+                yield from _find_errors(f"{where}, gpus[{at}]", gpu, {key: rule})
 
 
 def _find_errors(where: str, values: Mapping[str, t.Any], kinds: Mapping[str, t.Any]) -> Iterator[str]:

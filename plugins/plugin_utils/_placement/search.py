@@ -379,7 +379,8 @@ class Search:
         ledger = self.ledger
         reached = dict.fromkeys(candidate.pools)
         queue = list(reached)
-        for pool in queue:
+        while queue:
+            pool = queue.pop()
             for number, found in ledger.movable[pool].items():
                 occupant = self.candidates[number]
                 for into in occupant.request.alternatives(occupant, whom) if found else ():

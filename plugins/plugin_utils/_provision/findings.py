@@ -246,18 +246,18 @@ class Finding:
 
 
 def make_finding(
-    key: str, /, *, severity: str | None = None, place: Mapping[str, str] | None = None, **facts: object
+    finding: str, /, *, severity: str | None = None, place: Mapping[str, str] | None = None, **facts: object
 ) -> Finding:
-    """Return the finding of a key of the table.
+    """Return the finding of that name in the table.
 
     :param severity: how bad it is, where that is not what the table says
     :param place: ``cluster``, ``node`` and ``vm``, as far as it is about one
     :param facts: what its texts name
     """
-    usual, text, remedy = FINDINGS[key]
+    usual, text, remedy = FINDINGS[finding]
     return Finding(
         severity=severity or usual,
-        code=key.partition(".")[0],
+        code=finding.partition(".")[0],
         text=text.format(**facts),
         remedy=remedy.format(**facts),
         **(place or {}),

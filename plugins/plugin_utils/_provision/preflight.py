@@ -111,11 +111,11 @@ class _Check:
         self._orphans()
         return self.found
 
-    def add(self, key: str, where: Definition | str, severity: str | None = None, /, **facts: object) -> None:
+    def add(self, finding: str, about: Definition | str, severity: str | None = None, /, **facts: object) -> None:
         """Add a finding about a VM, or about a node."""
-        place = {"vm": where["name"], "node": where["node"]} if isinstance(where, dict) else {"node": where}
+        place = {"vm": about["name"], "node": about["node"]} if isinstance(about, dict) else {"node": about}
         place["cluster"] = self.cluster.name
-        self.found.append(make_finding(key, severity=severity, place=place, **facts))
+        self.found.append(make_finding(finding, severity=severity, place=place, **facts))
 
     def _node(self, one: Definition) -> Node:
         return self.cluster.nodes[one["pve_node"]]

@@ -80,29 +80,63 @@ def test_hostpci(value, addresses, slots):
 # Whole configurations of VMs: their lines, and what they hold.
 TEST_CONFIGURATIONS = [
     pytest.param(
-        ["# two numbers of PCI are told otherwise", "hostpci0: 00:1e.1,vendor-id=0x1af4,device-id=0x1041", "hostpci1: d0:13.0,pcie=1,sub-device-id=0x0000"],
-        ["0000:00:1e.1", "0000:d0:13.0"], [], id="numbers of PCI",
+        [
+            "# two numbers of PCI are told otherwise",
+            "hostpci0: 00:1e.1,vendor-id=0x1af4,device-id=0x1041",
+            "hostpci1: d0:13.0,pcie=1,sub-device-id=0x0000",
+        ],
+        ["0000:00:1e.1", "0000:d0:13.0"],
+        [],
+        id="numbers of PCI",
     ),
     pytest.param(
         ["hostpci0: f1:42.0", "hostpci1: f1:43.0,pcie=1", "hostpci5: 00:44.1,pcie=1"],
-        ["0000:00:44.1", "0000:f1:42.0", "0000:f1:43.0"], [], id="a gap",
+        ["0000:00:44.1", "0000:f1:42.0", "0000:f1:43.0"],
+        [],
+        id="a gap",
     ),
     pytest.param(["hostpci0: f2:43", "hostpci1: 0abc:f2:43"], [], ["0000:f2:43", "0abc:f2:43"], id="domains"),
     pytest.param(
         [
             "args: -cpu 'host,-hypervisor,kvm=off' -device 'vfio-pci,host=0000:99:00.0'",
-            "hostpci0: 0000:06:00.0,pcie=1,x-vga=1,romfile=Some_VBIOS_1.bin", "hostpci1: 0000:06:00.1,pcie=1,romfile=sound.rom",
-            "hostpci2: 0000:06:00.2,pcie=1", "ide0: none,media=cdrom", "net0: virtio=BC:24:11:00:00:02 bridge=vmbr1",
+            "hostpci0: 0000:06:00.0,pcie=1,x-vga=1,romfile=Some_VBIOS_1.bin",
+            "hostpci1: 0000:06:00.1,pcie=1,romfile=sound.rom",
+            "hostpci2: 0000:06:00.2,pcie=1",
+            "ide0: none,media=cdrom",
+            "net0: virtio=BC:24:11:00:00:02 bridge=vmbr1",
         ],
-        ["0000:06:00.0", "0000:06:00.1", "0000:06:00.2"], [], id="every function of a slot, and quoted arguments",
+        ["0000:06:00.0", "0000:06:00.1", "0000:06:00.2"],
+        [],
+        id="every function of a slot, and quoted arguments",
     ),
     pytest.param(
-        ["sockets: 2", "machine: q35", "hostpci0: 0000:03:00,pcie=1,rombar=1,x-vga=0", "efidisk0: data:vm-7-disk-1,efitype=4m,size=4M"],
-        [], ["0000:03:00"], id="a slot among other keys",
+        [
+            "sockets: 2",
+            "machine: q35",
+            "hostpci0: 0000:03:00,pcie=1,rombar=1,x-vga=0",
+            "efidisk0: data:vm-7-disk-1,efitype=4m,size=4M",
+        ],
+        [],
+        ["0000:03:00"],
+        id="a slot among other keys",
     ),
-    pytest.param(["hostpci0: mapping=ada", "hostpci1: mapping=parts,mdev=some-model", "hostpci2: mapping=ada"], ["0000:42:00.0", "0000:42:00.1"], ["0000:41:00"], id="a mapping twice"),
-    pytest.param(["boot: order=scsi0;net0", "net0: virtio=BC:24:11:00:00:03,bridge=vmbr2,queues=4", "meta: creation-qemu=9.0.2,ctime=1700000000"], [], [], id="nothing"),
-]  # fmt: skip
+    pytest.param(
+        ["hostpci0: mapping=ada", "hostpci1: mapping=parts,mdev=some-model", "hostpci2: mapping=ada"],
+        ["0000:42:00.0", "0000:42:00.1"],
+        ["0000:41:00"],
+        id="a mapping twice",
+    ),
+    pytest.param(
+        [
+            "boot: order=scsi0;net0",
+            "net0: virtio=BC:24:11:00:00:03,bridge=vmbr2,queues=4",
+            "meta: creation-qemu=9.0.2,ctime=1700000000",
+        ],
+        [],
+        [],
+        id="nothing",
+    ),
+]
 
 
 @pytest.mark.parametrize(("lines", "addresses", "slots"), TEST_CONFIGURATIONS)
