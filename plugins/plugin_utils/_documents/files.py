@@ -113,7 +113,8 @@ def list_names(directory: Path) -> list[str]:
 def _explain(exc: OSError | ValueError, done: str) -> tuple[str, str]:
     """Return why a file cannot be read or written, and what to do."""
     code = exc.errno if isinstance(exc, OSError) else None
-    told = (exc.strerror or type(exc).__name__).lower() if isinstance(exc, OSError) else str(exc)
+    # A ValueError is a NUL in the path, which each Python words in its own way.
+    told = (exc.strerror or type(exc).__name__).lower() if isinstance(exc, OSError) else "there is a NUL in its path"
     return f"cannot be {done}: {told}", _REMEDIES.get(code or 0, "check the path and the file system")
 
 

@@ -103,7 +103,7 @@ def test_what_is_no_file_is_told(tmp_path):
     assert said(tmp_path / "pipe") == "is not a regular file; put a file of this name in its place"
     (tmp_path / "file").write_text("")
     assert said(tmp_path / "file/below") == "cannot be read: not a directory; check the path and the file system"
-    assert said(tmp_path / "a\0b") == "cannot be read: embedded null byte; check the path and the file system"
+    assert said(tmp_path / "a\0b") == "cannot be read: there is a NUL in its path; check the path and the file system"
 
 
 def test_no_permission_is_told(tmp_path, monkeypatch):
