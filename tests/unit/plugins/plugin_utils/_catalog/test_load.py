@@ -220,7 +220,9 @@ def test_no_directory_at_all() -> None:
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000])
 def test_impossible_paths(path: str) -> None:
-    with pytest.raises(CatalogError, match=r"cannot be read: (there is a NUL in its path|file name too long); check the path"):
+    with pytest.raises(
+        CatalogError, match=r"cannot be read: (there is a NUL in its path|file name too long); check the path"
+    ):
         read_catalog([path])
 
 
