@@ -47,7 +47,10 @@ def test_all_that_is_wrong_is_told_at_once(describe, tmp_path):
     (tmp_path / "catalog/models.yaml").write_text(MODELS.replace("20", "many"))
     with pytest.raises(InputError) as caught:
         describe({"name": "a", "gpus": 7})
-    assert [error.partition(":")[0].rpartition("/catalog/")[2] for error in caught.value.errors] == ["models.yaml", "node a"]
+    assert [error.partition(":")[0].rpartition("/catalog/")[2] for error in caught.value.errors] == [
+        "models.yaml",
+        "node a",
+    ]
 
 
 def test_profiles_of_others_are_told(describe):
