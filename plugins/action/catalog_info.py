@@ -26,7 +26,7 @@ class ActionModule(FileAction):
 
     def make(self, options: Options) -> Made:
         """Check the catalog."""
-        found = describe_catalog(**options)
+        found = describe_catalog(**options, declared=self.declared(options["hosts"]))
         return Made(
             {
                 "catalog": options["catalog"],

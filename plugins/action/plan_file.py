@@ -39,7 +39,7 @@ class ActionModule(FileAction):
     def make(self, options: Options) -> Made:
         """Make the plan."""
         path = options.pop("path")
-        made = make_plan_file(path, **options)
+        made = make_plan_file(path, **options, declared=self.declared(options["hosts"]))
         returned = {
             "path": str(path),
             "catalog": options["catalog"],

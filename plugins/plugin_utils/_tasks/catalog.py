@@ -18,8 +18,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.could
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_fleet
 
 if t.TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import Variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +35,18 @@ class CatalogReport:
     warnings: tuple[str, ...]
 
 
-def describe_catalog(profiles: Path, hosts: Sequence[str], catalog: Sequence[str]) -> CatalogReport:
+def describe_catalog(
+    profiles: Path, hosts: Sequence[str], catalog: Sequence[str], declared: Mapping[str, Variables] | None = None
+) -> CatalogReport:
     """Describe a catalog, held against the nodes of a fleet.
 
     :param profiles: the directory of saved profiles
     :param hosts: the nodes of the fleet
     :param catalog: directories, the later one changing entries of the earlier by name
+    :param declared: the variables of the inventory by node
     :raises InputError: with everything that is wrong in catalog and profiles
     """
-    fleet = read_fleet(profiles, hosts, catalog)
+    fleet = read_fleet(profiles, hosts, catalog, declared)
     # A node whose GPUs are not known could run anything or nothing.
     nodes = [node for node in fleet.nodes if node.get("gpus") is not None]
     errors = fleet.all_errors()

@@ -22,10 +22,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import previous_path, read_fleet, read_plan
 
 if t.TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import FileChange
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import Variables
 
 
 # What only says how the plan was reached is not of the file: the same fleet gives the same bytes.
@@ -48,6 +49,7 @@ def make_plan_file(
     profiles: Path,
     hosts: Sequence[str],
     catalog: Sequence[str],
+    declared: Mapping[str, Variables] | None = None,
     fresh: bool,
     moves: str,
     rebalance: bool,
@@ -59,10 +61,11 @@ def make_plan_file(
     :param profiles: the directory of saved profiles
     :param hosts: the nodes of the fleet
     :param catalog: directories, the later one changing entries of the earlier by name
+    :param declared: the variables of the inventory by node
     :param fresh: leave out of account what the file holds now
     :raises InputError: with everything that is wrong in profiles, catalog and the last plan
     """
-    fleet = read_fleet(profiles, hosts, catalog)
+    fleet = read_fleet(profiles, hosts, catalog, declared)
     nodes, found, errors = fleet.nodes, fleet.catalog, fleet.errors
     previous = None if fresh else read_plan(path, errors, required=False)
     errors += find_moves_errors(moves)

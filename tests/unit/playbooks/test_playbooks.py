@@ -107,6 +107,56 @@ def test_a_node_whose_answer_cannot_be_read_stops_neither_itself_nor_others(site
     assert json.loads((site / "knaster/profiles/pve-ada.json").read_text())["gpus"]
 
 
+def compared(text):
+    """What a run says, without the order in which hosts answer."""
+    return sorted(line for line in text.splitlines() if not line.startswith("PLAY RECAP"))
+
+
+def files_of(site):
+    return {path.relative_to(site): path.read_text() for path in (site / "knaster").rglob("*") if path.is_file()}
+
+
+def test_check_mode_shows_from_an_empty_folder_what_the_run_then_does(site):
+    checked = run(site, "knaster.inventory.site", "--check", "--diff")
+    assert not (site / "knaster").exists()
+    assert compared(checked) == compared(run(site, "knaster.inventory.site", "--diff"))
+    again = run(site, "knaster.inventory.site", "--check", "--diff")
+    assert "changed=0" in again
+    assert re.search(r"changed=[1-9]", again) is None
+
+
+def test_a_drain_needs_no_collecting_and_its_preview_is_true(site):
+    run(site, "knaster.inventory.site")
+    before = files_of(site)
+    text = (site / "inventory.yml").read_text()
+    (site / "inventory.yml").write_text(text.replace("pve-ada: {", "pve-ada: {knaster_state: draining, "))
+    checked = run(site, "knaster.inventory.placement", "--check", "--diff")
+    assert files_of(site) == before
+    assert "AT RISK (draining)" in checked
+    assert compared(checked) == compared(run(site, "knaster.inventory.placement", "--diff"))
+    # Without collecting the profile still says what it said, and the summary what the inventory says.
+    assert json.loads((site / "knaster/profiles/pve-ada.json").read_text())["state"] == "ready"
+    assert "1 draining" in run(site, "knaster.inventory.summary")
+    (site / "inventory.yml").write_text(text)
+    assert "AT RISK" not in run(site, "knaster.inventory.placement")
+
+
+def test_a_slip_in_what_the_inventory_declares_plans_nothing(site):
+    run(site, "knaster.inventory.inventory")
+    text = (site / "inventory.yml").read_text()
+    (site / "inventory.yml").write_text(
+        text.replace("pve-ada: {", "pve-ada: {knaster_state: drained, ").replace(
+            "pve-twin: {", "pve-twin: {knaster_label: {}, "
+        )
+    )
+    told = run(site, "knaster.inventory.placement", fails=True)
+    assert "pve-twin: knaster_label: nothing reads this variable; did you mean knaster_labels?" in told
+    (site / "inventory.yml").write_text(text.replace("pve-ada: {", "pve-ada: {knaster_state: drained, "))
+    told = run(site, "knaster.inventory.placement", fails=True)
+    assert 'pve-ada: knaster_state: must be one of ready, cordoned, draining, not "drained"' in told
+    assert not (site / "knaster/plan.yml").exists()
+
+
 def test_a_filter_tells_each_mistake_once(site):
     roles = [{"name": "a"}, {"name": "b", "needs": {"engine": "vllm", "min_vram": 20}}]
     expression = "{{ [] | knaster.inventory.plan(roles, moves='q') }}"
