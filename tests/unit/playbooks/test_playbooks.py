@@ -24,7 +24,7 @@ INVENTORY = """all:
   vars:
     ansible_connection: local
     ansible_python_interpreter: "{{{{ ansible_playbook_python }}}}"
-    knaster_catalog: ["{folder}/catalog"]
+    knaster_catalog: ["{{{{ inventory_dir }}}}/catalog"]
   hosts:
     pve-ada: {{knaster_answer_file: "{answers}/pve-ada.txt"}}
     pve-twin: {{knaster_answer_file: "{answers}/pve-twin.txt"}}
@@ -35,7 +35,7 @@ INVENTORY = """all:
 def site(tmp_path):
     (tmp_path / "catalog").mkdir()
     (tmp_path / "catalog/roles.yaml").write_text(ROLES)
-    (tmp_path / "inventory.yml").write_text(INVENTORY.format(folder=tmp_path, answers=ANSWERS))
+    (tmp_path / "inventory.yml").write_text(INVENTORY.format(answers=ANSWERS))
     return tmp_path
 
 
@@ -53,7 +53,7 @@ def told_losses(site):
 
 
 def test_one_variable_moves_all_files_and_the_report_asks_for_as_many_losses_as_it_is_told(site):
-    more = (site / "inventory.yml").read_text().replace("  vars:\n", "  vars:\n    knaster_dir: elsewhere\n", 1)
+    more = (site / "inventory.yml").read_text().replace("  vars:\n", "  vars:\n    knaster_dir: '{{ inventory_dir }}/elsewhere'\n", 1)
     (site / "inventory.yml").write_text(more)
     run(site, "knaster.inventory.site", "-e", "report_losses=0")
     assert told_losses(site) == 0
@@ -63,7 +63,8 @@ def test_one_variable_moves_all_files_and_the_report_asks_for_as_many_losses_as_
     assert told_losses(site) == 2
     run(site, "knaster.inventory.provision", "-e", "provision_state=rendered")
     run(site, "knaster.inventory.gather_script")
-    run(site, "knaster.inventory.catalog")
+    assert "nodes known: 2" in run(site, "knaster.inventory.catalog")
+    assert "rtx-3090" in run(site, "knaster.inventory.fits", "-e", "fits_models=qwen3-8b-awq")
     names = {path.name for path in (site / "elsewhere").iterdir()}
     assert names >= {"profiles", "plan.yml", "vms.yml", "vms.sh", "slots", "report.html", "gather.sh"}
     assert not (site / "knaster").exists()
