@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from yaml import safe_load as from_yaml
 
 ANSWERS = Path(__file__).parents[3] / "examples/home_lab/answers"
 ROLES = """roles:
@@ -53,7 +55,11 @@ def told_losses(site):
 
 
 def test_one_variable_moves_all_files_and_the_report_asks_for_as_many_losses_as_it_is_told(site):
-    more = (site / "inventory.yml").read_text().replace("  vars:\n", "  vars:\n    knaster_dir: '{{ inventory_dir }}/elsewhere'\n", 1)
+    more = (
+        (site / "inventory.yml")
+        .read_text()
+        .replace("  vars:\n", "  vars:\n    knaster_dir: '{{ inventory_dir }}/elsewhere'\n", 1)
+    )
     (site / "inventory.yml").write_text(more)
     run(site, "knaster.inventory.site", "-e", "report_losses=0")
     assert told_losses(site) == 0
@@ -140,6 +146,34 @@ def test_a_drain_needs_no_collecting_and_its_preview_is_true(site):
     assert "1 draining" in run(site, "knaster.inventory.summary")
     (site / "inventory.yml").write_text(text)
     assert "AT RISK" not in run(site, "knaster.inventory.placement")
+
+
+def places_of(site):
+    plan = from_yaml((site / "knaster/plan.yml").read_text())
+    return {(one["role"], one["replica"]): (one["node"], one.get("gpu_index")) for one in plan["assignments"]}
+
+
+@pytest.mark.parametrize("lost", [["plan.yml"], ["plan.yml", "plan.previous.yml"], ["plan.yml", "slots"]])
+def test_a_lost_plan_moves_nothing_that_runs(site, lost):
+    run(site, "knaster.inventory.site", "-e", "placement_hosts=pve-ada")
+    run(site, "knaster.inventory.site")
+    before = places_of(site)
+    for name in lost:
+        path = site / "knaster" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    # Planned afresh, what comes first by name would take the largest GPU.
+    (site / "catalog/roles.yaml").write_text(ROLES + "  - {name: first, priority: 1, needs: {engine: vllm}}\n")
+    told = run(site, "knaster.inventory.placement")
+    assert "plan.yml: not found; what runs is taken from" in told
+    after = places_of(site)
+    kept = {name: place for name, place in before.items() if name[0] == "large"}
+    if "slots" in lost:
+        # The plan before the last knew one node only.
+        kept = {name: place for name, place in kept.items() if place[0] == "pve-ada"}
+    assert kept
+    assert kept.items() <= after.items()
+    (site / "knaster/plan.yml").unlink()
+    assert "not found" not in run(site, "knaster.inventory.placement", "-e", "placement_fresh=true")
 
 
 def test_a_slip_in_what_the_inventory_declares_plans_nothing(site):
