@@ -330,9 +330,10 @@ def _rates(case: Case) -> t.Optional[t.Tuple[float, float]]:
     share = cache_share(case.run, latent=facts.kv_heads is None)
     if rates is None or share is None or part is None:
         return None
-    each = share / _head_split(case) * part * _layer_share(case) / GIB
+    each = share * part * _layer_share(case) / GIB
     index = (facts.index_bytes_per_token or 0) * part * _layer_share(case) / GIB
-    return rates[0] * each + index, rates[1] * each
+    full = rates[0] * each / _head_split(case, facts.full_kv_heads or facts.kv_heads)
+    return full + index, rates[1] * each / _head_split(case, facts.kv_heads)
 
 
 def _attention_gib(case: Case, context: t.Optional[int], sequences: int) -> t.Optional[float]:
@@ -363,11 +364,11 @@ def _padded(tokens: int, block: int) -> int:
     return -(-tokens // block) * block
 
 
-def _head_split(case: Case) -> int:
-    """Return over how many ranks the heads of the cache are split; a latent has no heads and is kept whole."""
+def _head_split(case: Case, heads: t.Optional[int]) -> int:
+    """Return over how many ranks so many heads of the cache are split; a latent has none and is kept whole."""
     if case.engine.split != "heads":
         return 1
-    return min(case.run.tp, case.facts.kv_heads) if case.facts.kv_heads else 1
+    return min(case.run.tp, heads) if heads else 1
 
 
 def _layer_share(case: Case) -> float:

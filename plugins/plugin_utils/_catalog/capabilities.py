@@ -24,7 +24,7 @@ if t.TYPE_CHECKING:
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Model
 
-TOOLS, REASONING = "tools", "reasoning"
+TOOLS, REASONING, VISION = "tools", "reasoning", "vision"
 
 # Options that switch a capability on, by engine. An engine or a capability that is not here needs none: vLLM and SGLang take
 # pictures as soon as the model does, llama.cpp reads calls and thoughts by the model's own template, Ollama by its library.
@@ -33,14 +33,19 @@ _SWITCHES: Mapping[tuple[str, str], str] = {
     ("vllm", REASONING): "--reasoning-parser",
     ("sglang", TOOLS): "--tool-call-parser",
     ("sglang", REASONING): "--reasoning-parser",
+    # What reads pictures is a file of its own (llama.cpp of October 2026, tools/mtmd).
+    ("llamacpp", VISION): "--mmproj",
 }
+# Other names of a switch.
+_SAME: Mapping[str, str] = {"-mm": "--mmproj", "--mmproj-url": "--mmproj", "-mmu": "--mmproj"}
 # Options that a switch needs beside it.
 _BESIDE: Mapping[tuple[str, str], tuple[str, ...]] = {("vllm", TOOLS): ("--enable-auto-tool-choice",)}
 # Options that switch a capability off.
 _OFF: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("llamacpp", TOOLS): ("--no-jinja",),
     ("llamacpp", REASONING): ("--no-jinja",),
-    ("vllm", "vision"): ("--language-model-only",),
+    ("vllm", VISION): ("--language-model-only",),
+    ("llamacpp", VISION): ("--no-mmproj",),
 }
 
 
@@ -132,7 +137,7 @@ def args_for(model: Model, engine: str, own: Sequence[str] = ()) -> tuple[str, .
 
 def switched_on(capabilities: Sequence[str], engine: str, args: Sequence[str]) -> tuple[str, ...]:
     """Return the capabilities that an engine has with these words on its command line."""
-    given = {option_name(word) for word in args}
+    given = {_SAME.get(option, option) for option in map(option_name, args)}
 
     def is_on(capability: str) -> bool:
         key = (engine, capability)
