@@ -54,6 +54,8 @@ if t.TYPE_CHECKING:
 
 
 _NO_GPU = Gpu(0)
+_PLAIN_WEIGHTS = frozenset(("bf16", "fp16"))
+_WITHOUT_CC = frozenset(("amd", "intel"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,8 @@ class Ask:
     gpu_class: str | None = None
     min_cc: ComputeCap | None = None
     max_cc: ComputeCap | None = None
+    # Whether the floor is only that of 16-bit weights, which GPUs of makers without compute capabilities run as well.
+    is_plain: bool = False
     engine_min_cc: ComputeCap | None = None
     engine_max_cc: ComputeCap | None = None
     engine_gaps: tuple[CapWindow, ...] = ()
@@ -113,7 +117,7 @@ def gpu_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str 
     cap = shape.compute_cap
     if cap is None:
         # A floor that was asked for cannot be shown to hold; what an engine needs in general is no reason to refuse.
-        if ask.min_cc is not None:
+        if ask.min_cc is not None and not (ask.is_plain and shape.vendor in _WITHOUT_CC):
             return "cc_min"
         if ask.max_cc is not None:
             return "cc_max"
@@ -203,6 +207,7 @@ def ask_of_role(role: Role, models: Mapping[str, Model], engines: Mapping[str, E
         gpu_class=needs.gpu_class,
         min_cc=max(floors, default=None),
         max_cc=needs.max_cc,
+        is_plain=needs.min_cc is None and all(model.quantization in _PLAIN_WEIGHTS for model in served),
         vram_gb=vram,
         exact=tuple(one for one in exact if one is not None),
         node=needs.node,
@@ -221,6 +226,7 @@ def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine]
         engines=(profile.engine,),
         gpu_class=profile.gpu_class,
         min_cc=model.min_cc,
+        is_plain=model.quantization in _PLAIN_WEIGHTS,
         vram_gb=vram,
         exact=() if exact is None else (exact,),
         selector=profile.node_selector,
@@ -237,6 +243,7 @@ def ask_of_model(model: Model, engine_name: str, engines: Mapping[str, Engine]) 
         engines=model.engines,
         kind=model.kind,
         min_cc=model.min_cc,
+        is_plain=model.quantization in _PLAIN_WEIGHTS,
         vram_gb=model.vram_gb,
         exact=() if exact is None else (exact,),
         # The role has the GPU already, in whatever way.
