@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import math
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import Fit, fit
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Gpu, need
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import (
     Served,
@@ -54,6 +56,8 @@ if t.TYPE_CHECKING:
 
 
 _NO_GPU = Gpu(0)
+# A part of the need that is smaller is not told, in GiB.
+_LEAST_TOLD = 0.05
 _PLAIN_WEIGHTS = frozenset(("bf16", "fp16"))
 _WITHOUT_CC = frozenset(("amd", "intel"))
 
@@ -155,6 +159,25 @@ def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
         needed, have = needed_and_usable(ask.exact, gpu)
         found = ask.computed[gpu] = needed + ask.beside_gib, have
     return found
+
+
+def terms_gib(ask: Ask, shape: Shape) -> dict[str, float]:
+    """Return what of the need is what, in GiB, the largest first; only what is known and counts."""
+    found: Counter[str] = Counter()
+    if shape.memory_mib is not None:
+        gpu = Gpu(shape.memory_mib, shape.reserved_mib, shape.gpu_class or "")
+        for served in ask.exact:
+            found.update(
+                {term.name: term.gib for term in need(served.case(gpu)).terms if (term.gib or 0) >= _LEAST_TOLD}
+            )
+    return dict(found.most_common())
+
+
+def room(ask: Ask, shape: Shape) -> Fit | None:
+    """Return how much more than what was asked one model finds on a GPU; None where that is not computed."""
+    if len(ask.exact) != 1 or shape.memory_mib is None or ask.beside_gib:
+        return None
+    return fit(ask.exact[0].case(Gpu(shape.memory_mib, shape.reserved_mib, shape.gpu_class or "")))
 
 
 def shared_mib(ask: Ask, shape: Shape) -> int:

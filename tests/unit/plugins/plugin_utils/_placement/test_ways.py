@@ -85,7 +85,7 @@ def test_over_nodes_only_where_no_node_alone_can_and_on_one_fabric():
 
 def test_a_refusal_names_what_the_nearest_way_lacks_and_help_a_gpu_that_does():
     (refused,) = make([node("a", L4)], entry(60.0))["unplaced"]
-    assert "vllm-l4: 1 too little VRAM (needs 64.7 GiB, has 20.3, short 44.4 GiB per GPU)" in refused["reason"]
+    assert "vllm-l4: 1 too little VRAM (needs 64.7 GiB, has 20.3, short 44.4 GiB per GPU: weights 61.2, overhead 2.5, kv_cache 1.0)" in refused["reason"]
     assert refused["what_would_help"], "nothing was suggested"
     (refused,) = make([], entry(60.0))["unplaced"]
     assert refused["missing"] == 1
@@ -178,3 +178,14 @@ def test_what_a_model_needs_has_to_be_known():
     assert "nothing says what one needs; write memory with weights_gib" in str(problems[0])
     assert not [one for one in examine_catalog({"models": [{**model, "vram_gb": 20}]})[1] if one.severity == "error"]
     assert way_of(make([node("a", L4)], {**model, "vram_gb": 20}))[0] == "vllm-l4"
+
+
+def test_the_plan_says_for_how_many_requests_there_is_room():
+    nodes = [node("a", L4)]
+    (one,) = make(nodes, on_vllm(context_length=4096))["replicas"]
+    assert one["why"]["text"].endswith("; room for 5 requests of 4096 tokens")
+    # Five and no sixth.
+    assert make(nodes, on_vllm(context_length=4096, sequences=5))["replicas"]
+    assert make(nodes, on_vllm(context_length=4096, sequences=6))["unplaced"]
+    unknown = {**on_vllm(context_length=4096), "memory": {"weights_gib": 15.0}}
+    assert "room for" not in make(nodes, unknown)["replicas"][0]["why"]["text"]
