@@ -46,7 +46,8 @@ class Scaling:
 class Profile:
     """How a model runs on one GPU class, or on the CPU (``gpu_class`` None; then ``gpus_per_node`` is 0).
 
-    ``context_length`` and ``sequences`` are those of a way that was computed, where they are not the model's own.
+    ``context_length`` and ``sequences`` are those of a way that was computed, where they are not the model's own. ``rank`` is
+    its place among the ways of one priority, and ``found`` what the last plan found out of it.
     """
 
     name: str
@@ -62,11 +63,13 @@ class Profile:
     min_disk_gb: float | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     weight: float = 1
-    priority: float = 0
+    priority: int = 0
     startup_timeout: int = 1200
     gpu_nodes: bool = False
     context_length: int | None = None
     sequences: int | None = None
+    rank: int = 0
+    found: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
