@@ -24,6 +24,7 @@ if t.TYPE_CHECKING:
 ComputeCap = tuple[int, int]
 
 DEFAULT_PRIORITY = 100
+DEFAULT_STARTUP = 1200  # seconds
 SIMULATOR = "sim"
 # The class of a profile that carries arguments for whatever GPUs a model fits.
 ANY_CLASS = "any"
@@ -64,7 +65,7 @@ class Profile:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     weight: float = 1
     priority: int = 0
-    startup_timeout: int = 1200
+    startup_timeout: int = DEFAULT_STARTUP
     gpu_nodes: bool = False
     context_length: int | None = None
     sequences: int | None = None

@@ -314,3 +314,13 @@ def test_what_runs_by_a_way_is_current_until_the_catalog_changes(before):
 def test_no_word_of_a_command_line_stands_in_a_plan():
     made = planned([node("a", gpus("l4", 1))], engine_args={"vllm": ["--api-key", "sesame"]})
     assert "sesame" not in str(made)
+
+
+@pytest.mark.parametrize(
+    ("weights_gib", "stated", "seconds"), [(15.26, None, 1200), (200.0, None, 1300), (200.0, "5m", 300)]
+)
+def test_large_weights_take_longer_to_start_where_nobody_says_how_long(weights_gib, stated, seconds):
+    profiles = [{"name": "p", "gpu_class": "any", "tp": 8, **({"startup_timeout": stated} if stated else {})}]
+    more = {"memory": {**MEMORY, "weights_gib": weights_gib}, "profiles": profiles, "engines": None}
+    (slot,) = make_slots(planned([node("a", gpus("h100-sxm5-80gb", 8))], **more), catalog_of(**more))
+    assert slot["startup_timeout"] == seconds
