@@ -14,7 +14,6 @@ from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit impo
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
     Case,
     Gpu,
-    kv_gib,
     need,
     usable,
 )
@@ -185,7 +184,7 @@ def test_a_window_stops_growing_and_the_largest_context_tells():
 
 
 def test_heads_are_split_as_far_as_there_are_some_and_a_latent_is_kept_whole():
-    assert [kv_gib(LLAMA_8B, context=8192, tp=tp, pp=1) for tp in (1, 2, 8, 16)] == [1.0, 0.5, 0.125, 0.125]
+    assert [term(case(LLAMA_8B, context=8192, tp=tp), "kv_cache") for tp in (1, 2, 8, 16)] == [1.0, 0.5, 0.125, 0.125]
     latent = MemoryFacts(weights_gib=1.0, kv_bytes_per_token=70272, index_bytes_per_token=8052, layers=61)
     whole, split = (term(case(latent, gpu=H100, context=65536, tp=tp), "kv_cache") for tp in (1, 8))
     assert whole == split == pytest.approx((70272 + 8052) * 65536 / 1024**3)
