@@ -54,6 +54,8 @@ class Profile:
     gpu_class: str | None = None
     tp: int = 1
     pp: int = 1
+    dp: int = 1
+    expert_parallel: bool = False
     nodes: int = 1
     gpus_per_node: int = 1
     args: tuple[str, ...] = ()
