@@ -70,7 +70,7 @@ models:
         min_memory_gb: 64
         node_selector: {zone: a}
         startup_timeout: 30m
-      - {name: copies, gpu_class: rtx-6000-ada, tp: 2, dp: 2, expert_parallel: true, min_disk_gb: 100, weight: 1.5}
+      - {name: copies, gpu_class: rtx-6000-ada, tp: 2, dp: 2, gpus_per_node: 4, expert_parallel: true, min_disk_gb: 100, weight: 1.5}
       - {name: cpu, engine: llamacpp, args: [--ctx-size, "65536", --parallel, "4"]}
     scaling: {min: 2, max: 3, idle_timeout: 1h}
     engine_args:
@@ -187,6 +187,7 @@ WRONG: dict[str, list[str]] = {
 WRONG_IN_RICH = {
     "tp": ["3"],
     "dp": ["3"],
+    "nodes": ["3"],
     "gpu_class": ["gtx-1080"],
     "kv_heads": ["7"],
     "max": ["1"],
