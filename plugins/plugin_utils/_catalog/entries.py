@@ -60,6 +60,7 @@ class Profile:
     gpus_per_node: int = 1
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
     min_memory_gb: float | None = None
     min_disk_gb: float | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)

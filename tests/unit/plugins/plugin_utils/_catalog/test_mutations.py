@@ -70,7 +70,8 @@ models:
         min_memory_gb: 64
         node_selector: {zone: a}
         startup_timeout: 30m
-      - {name: copies, gpu_class: rtx-6000-ada, tp: 2, dp: 2, gpus_per_node: 4, expert_parallel: true, min_disk_gb: 100, weight: 1.5}
+      - {name: copies, gpu_class: rtx-6000-ada, tp: 2, dp: 2, gpus_per_node: 4, expert_parallel: true, min_disk_gb: 100, weight: 1.5,
+         image: "vllm/vllm-openai:nightly"}
       - {name: cpu, engine: llamacpp, args: [--ctx-size, "65536", --parallel, "4"]}
     scaling: {min: 2, max: 3, idle_timeout: 1h}
     engine_args:
@@ -152,6 +153,7 @@ WRONG: dict[str, list[str]] = {
     "vision_gib": ["x", "-1"],
     "dp": ["x", "-1", "1.5", "'2'"],
     "expert_parallel": ["maybe", "1"],
+    "image": ["7", "[a]", "'a b'", "-x"],
     "min_disk_gb": ["x", "-1"],
     "weight": ["x", "-1"],
     "spread": ["racks", "[node]", "{by: rack}", "{by: label}"],
