@@ -85,7 +85,10 @@ def test_over_nodes_only_where_no_node_alone_can_and_on_one_fabric():
 
 def test_a_refusal_names_what_the_nearest_way_lacks_and_help_a_gpu_that_does():
     (refused,) = make([node("a", L4)], entry(60.0))["unplaced"]
-    assert "vllm-l4: 1 too little VRAM (needs 64.7 GiB, has 20.3, short 44.4 GiB per GPU: weights 61.2, overhead 2.5, kv_cache 1.0)" in refused["reason"]
+    assert (
+        "vllm-l4: 1 too little VRAM (needs 64.7 GiB, has 20.3, short 44.4 GiB per GPU: weights 61.2, overhead 2.5, kv_cache 1.0)"
+        in refused["reason"]
+    )
     assert refused["what_would_help"], "nothing was suggested"
     (refused,) = make([], entry(60.0))["unplaced"]
     assert refused["missing"] == 1

@@ -237,6 +237,7 @@ def test_images():
         return command_documents([slot(**more)], images={"vllm": "registry.example/vllm:1"})[0]["compose"]["image"]
 
     assert image() == "registry.example/vllm:1"
+    assert image(profile=profile(image="vllm/vllm-openai:nightly")) == "vllm/vllm-openai:nightly"
     assert image(engine="tei", kind="embedding").endswith("/text-embeddings-inference:89-1.9")
     assert image(engine="tei", kind="embedding", gpus=[]).endswith(":cpu-1.9")
     assert image(engine="llamacpp") == "ghcr.io/ggml-org/llama.cpp:server-cuda"
