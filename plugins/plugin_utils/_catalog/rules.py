@@ -500,7 +500,8 @@ def _check_needs(entry: Entry, role: Role, rules: Rules) -> None:
         message = f"{engine.name} cannot run without a GPU, so there is nothing to fall back to"
         remedy = f"remove cpu_fallback, or use one of {rules.cpu_engines}"
         entry.error("cannot_run", ("cpu_fallback",), message, remedy)
-    if needs.gpu_nodes and needs.gpu and not role.cpu_fallback and entry.good(("needs", "gpu_nodes")):
+    stated = (("needs", "gpu_nodes"), ("needs", "gpu"), ("cpu_fallback",))
+    if needs.gpu_nodes and needs.gpu and not role.cpu_fallback and entry.good(*stated):
         message = "gpu_nodes admits nodes with GPUs for work on the CPU, but this role asks for a GPU"
         entry.error(
             "contradiction", ("needs", "gpu_nodes"), message, "remove it, or add gpu: false or cpu_fallback: true"

@@ -328,7 +328,7 @@ def test_every_mistake_is_found(tmp_path: Path, base: str, mutation: Mutation) -
     assert len(caught.value.errors) <= 10, str(caught.value)
     # Each mistake is told once, and the one that was made is no more than that in its line.
     assert len(set(caught.value.errors)) == len(caught.value.errors)
-    if mutation.kind == "wrong value":
+    if mutation.kind == "wrong value" and base == "rich":
         told = [
             place for place in places if place.file == str(tmp_path / mutation.file) and place.line == mutation.line
         ]
