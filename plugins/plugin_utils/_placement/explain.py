@@ -164,11 +164,30 @@ class Explainer:
             return f"needs {candidate.gpus} GPUs{size} on one node, found {found}{scattered}"
         return ""
 
-    def reason(self, tally: Tally, ask: Ask, *, memory_mib: int) -> str:
+    def reason(self, tally: Tally, candidate: Candidate) -> str:
         """The counts as a sentence, each with the values that decided."""
         if not tally.counts:
             return "there are no nodes"
-        return ", ".join(self._phrase(code, count, tally, ask, memory_mib) for code, count in tally.ordered().items())
+        ask, memory_mib = candidate.ask, candidate.memory_mib
+        return ", ".join(
+            self._disk_phrase(count, tally, candidate.disk_gb)
+            if code == "disk"
+            else self._phrase(code, count, tally, ask, memory_mib)
+            for code, count in tally.ordered().items()
+        )
+
+    def _disk_phrase(self, count: int, tally: Tally, disk_gb: float | None) -> str:
+        """Return how much room the weights need against the most that is free on a node where it does not suffice."""
+        ledger, pools = self.ledger, tally.pools.get("disk", ())
+        nodes = {ledger.part_node[part] for at in pools for part in ledger.pool_parts[at]} or range(
+            len(self.fleet.names)
+        )
+        need = disk_gb or 0
+        have = max(
+            (free for node in nodes if (free := self.fleet.free_gb[node]) is not None and free < need), default=0
+        )
+        what = f"{count} on nodes" if pools else plural(count, "node")
+        return f"{what} without {size_text(need)} GB of disk space (at most {size_text(have)} GB)"
 
     def _phrase(self, code: str, count: int, tally: Tally, ask: Ask, memory_mib: int) -> str:
         pools = [self.ledger.pools[at] for at in tally.pools.get(code, ())]

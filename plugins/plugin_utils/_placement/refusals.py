@@ -73,7 +73,7 @@ class Refusals:
 
     def _text(self, candidate: Candidate, tally: Tally, *, named: bool) -> str:
         head = self.explainer.headline(candidate, tally)
-        counts = self.explainer.reason(tally, candidate.ask, memory_mib=candidate.memory_mib)
+        counts = self.explainer.reason(tally, candidate)
         text = f"{head}: {counts}" if head else counts
         return f"{candidate.profile.name}: {text}" if named and candidate.profile is not None else text
 

@@ -175,7 +175,9 @@ def compose_service(slot: Mapping[str, t.Any], command: Command, images: Mapping
         # In the container only these GPUs are there, and are counted anew.
         env = {name: value for name, value in env.items() if name not in VARIABLES}
     service: dict[str, t.Any] = {
-        "image": compose_text(images.get(command.engine) or _image(slot, command.engine)),
+        "image": compose_text(
+            (slot.get("profile") or {}).get("image") or images.get(command.engine) or _image(slot, command.engine)
+        ),
         "entrypoint": [_PROGRAMS.get(first, first), *(compose_text(word) for word in command.argv[1:])],
         "environment": {name: compose_text(value) for name, value in (_CACHE_ENV | env).items()}
         # Without a value compose takes it from where it runs, and leaves it out where it is not there.

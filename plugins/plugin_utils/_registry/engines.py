@@ -188,6 +188,8 @@ def _vllm(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[l
     line.add("--revision", revision)
     line.add("--tensor-parallel-size", line.profile("tp"), also=("-tp",))
     line.add("--pipeline-parallel-size", line.profile("pp"), also=("-pp",))
+    line.add("--data-parallel-size", line.profile("dp"), also=("-dp",))
+    line.add("--enable-expert-parallel", also=("-ep",), when=(slot.get("profile") or {}).get("expert_parallel"))
     line.add("--max-model-len", slot.get("context_length") or None)
     line.add("--gpu-memory-utilization", slot.get("memory_fraction") or None, also=("--kv-cache-memory-bytes",))
     line.add("--runner", "pooling", when=slot.get("kind") in _POOLING)
@@ -214,6 +216,9 @@ def _sglang(slot: Mapping[str, t.Any], args: Sequence[str], keys: bool) -> list[
     line.add("--revision", revision)
     line.add("--tp-size", line.profile("tp"), also=("--tensor-parallel-size", "--tp"))
     line.add("--pp-size", line.profile("pp"), also=("--pipeline-parallel-size", "--pp"))
+    line.add("--dp-size", line.profile("dp"), also=("--data-parallel-size", "--dp"))
+    if (slot.get("profile") or {}).get("expert_parallel"):
+        line.add("--ep-size", line.profile("tp"), also=("--expert-parallel-size", "--ep"))
     line.add("--context-length", slot.get("context_length") or None)
     line.add("--mem-fraction-static", _static_fraction(slot))
     line.add("--is-embedding", when=slot.get("kind") in _POOLING)

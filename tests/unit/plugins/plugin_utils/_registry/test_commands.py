@@ -73,6 +73,8 @@ LLAMA = "llama-server --hf-repo Qwen/Qwen3-8B --alias qwen3-8b,qwen,q8 --host 0.
 def test_vllm():
     assert line() == VLLM
     assert line(profile=profile(tp=4, pp=2)) == f"{VLLM} --tensor-parallel-size 4 --pipeline-parallel-size 2"
+    copies = profile(tp=2, dp=4, expert_parallel=True)
+    assert line(profile=copies) == f"{VLLM} --tensor-parallel-size 2 --data-parallel-size 4 --enable-expert-parallel"
     assert (
         line(context_length=8192, memory_fraction=0.4, lora=True)
         == f"{VLLM} --max-model-len 8192 --gpu-memory-utilization 0.4 --enable-lora"
@@ -98,6 +100,8 @@ def test_what_the_profile_says_is_not_said_again():
 
 def test_sglang():
     assert line("sglang", 30000) == f"{SGLANG} --enable-metrics"
+    copies = profile(tp=2, dp=4, expert_parallel=True)
+    assert line("sglang", 30000, profile=copies) == f"{SGLANG} --tp-size 2 --dp-size 4 --ep-size 2 --enable-metrics"
     assert (
         line("sglang", 30000, profile=profile(tp=2, pp=3), context_length=8192)
         == f"{SGLANG} --tp-size 2 --pp-size 3 --context-length 8192 --enable-metrics"
@@ -233,6 +237,7 @@ def test_images():
         return command_documents([slot(**more)], images={"vllm": "registry.example/vllm:1"})[0]["compose"]["image"]
 
     assert image() == "registry.example/vllm:1"
+    assert image(profile=profile(image="vllm/vllm-openai:nightly")) == "vllm/vllm-openai:nightly"
     assert image(engine="tei", kind="embedding").endswith("/text-embeddings-inference:89-1.9")
     assert image(engine="tei", kind="embedding", gpus=[]).endswith(":cpu-1.9")
     assert image(engine="llamacpp") == "ghcr.io/ggml-org/llama.cpp:server-cuda"
