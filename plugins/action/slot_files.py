@@ -15,6 +15,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     Options,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at, to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import REQUEST_TIMEOUT
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     Where,
     find_document_errors,
@@ -43,6 +44,7 @@ class ActionModule(FileAction):
         "engines": {"type": "path"},
         "images": {"type": "dict", "default": {}},
         "api_key_env": {"type": "str", "default": "", "no_log": False},
+        "request_timeout": {"type": "int", "default": REQUEST_TIMEOUT},
         "prune": {"type": "bool", "default": False},
     }
     argument_rules: t.ClassVar[dict[str, t.Any]] = {
@@ -78,6 +80,7 @@ class ActionModule(FileAction):
             prune=options["prune"],
             images=to_plain(options["images"], "images"),
             api_key_env=options["api_key_env"],
+            request_timeout=options["request_timeout"],
         )
         returned = {
             "path": str(options["path"]),

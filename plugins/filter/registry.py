@@ -17,7 +17,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
     to_plain,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import command_documents
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import make_gateway
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import (
+    REQUEST_TIMEOUT,
+    make_gateway,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     find_document_errors,
     find_option_errors,
@@ -47,10 +50,17 @@ def slot_documents(
 
 
 @refusing("Cannot build the configuration of the gateway")
-def gateway_config(slots: t.Any, format: str = "litellm", *, api_key_env: str = "", vm: str = "") -> dict[str, t.Any]:  # noqa: A002
+def gateway_config(
+    slots: t.Any,
+    format: str = "litellm",  # noqa: A002
+    *,
+    api_key_env: str = "",
+    vm: str = "",
+    request_timeout: int = REQUEST_TIMEOUT,
+) -> dict[str, t.Any]:
     """Return the configuration of LiteLLM or llama-swap for slots."""
     documents = _checked(slots, find_option_errors({}, api_key_env))
-    return make_gateway(documents, format, api_key_env=api_key_env, vm=vm)
+    return make_gateway(documents, format, api_key_env=api_key_env, vm=vm, request_timeout=request_timeout)
 
 
 @refusing("Cannot build the scrape targets")

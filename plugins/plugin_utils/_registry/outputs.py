@@ -26,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.comman
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import (
     FORMATS,
+    REQUEST_TIMEOUT,
     make_gateway,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.prometheus import (
@@ -72,6 +73,7 @@ def make_texts(
     *,
     images: Mapping[str, str] | None = None,
     api_key_env: str = "",
+    request_timeout: int = REQUEST_TIMEOUT,
 ) -> Texts:
     """Return what is to be on disk for these slots, which ``find_document_errors`` found right.
 
@@ -88,7 +90,7 @@ def make_texts(
         path = where.slots / f"{slot['slot']}{SLOT_SUFFIX}"
         made.texts[path], made.marks[path] = _slot_text(slot), SLOT_MARK
     if where.gateway is not None:
-        made.texts |= _gateway_files(slots, where.gateway, api_key_env, errors)
+        made.texts |= _gateway_files(slots, where.gateway, api_key_env, request_timeout, errors)
     if where.prometheus is not None:
         made.texts[where.prometheus / "targets.json"] = json.dumps(make_targets(slots), indent=1) + "\n"
         made.texts[where.prometheus / "rules.yml"] = dump_document(make_rules(slots))
@@ -111,13 +113,16 @@ def _slot_text(slot: Mapping[str, t.Any]) -> str:
     return dump_document({"managed_by": slot["managed_by"], **rest, "version": slot["version"]})
 
 
-def _gateway_files(slots: Documents, directory: Path, api_key_env: str, errors: list[str]) -> dict[Path, str]:
+def _gateway_files(
+    slots: Documents, directory: Path, api_key_env: str, request_timeout: int, errors: list[str]
+) -> dict[Path, str]:
     found = {}
     for form in FORMATS:
         try:
-            found[directory / f"{form}.yaml"] = dump_document(make_gateway(slots, form, api_key_env=api_key_env))
+            made = make_gateway(slots, form, api_key_env=api_key_env, request_timeout=request_timeout)
+            found[directory / f"{form}.yaml"] = dump_document(made)
         except InputError as exc:
-            errors += exc.errors
+            errors += [error for error in exc.errors if error not in errors]
     return found
 
 
