@@ -15,10 +15,14 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     Options,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at, to_plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import REQUEST_TIMEOUT
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     Where,
     find_document_errors,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import (
+    REQUEST_TIMEOUT,
+    USER,
+    Settings,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import (
     Outputs,
@@ -43,6 +47,9 @@ class ActionModule(FileAction):
         "prometheus": {"type": "path"},
         "engines": {"type": "path"},
         "images": {"type": "dict", "default": {}},
+        "programs": {"type": "dict", "default": {}},
+        "engine_user": {"type": "str", "default": USER},
+        "listen": {"type": "str", "default": ""},
         "api_key_env": {"type": "str", "default": "", "no_log": False},
         "request_timeout": {"type": "int", "default": REQUEST_TIMEOUT},
         "prune": {"type": "bool", "default": False},
@@ -77,10 +84,16 @@ class ActionModule(FileAction):
                 prometheus=options["prometheus"],
                 engines=options["engines"],
             ),
+            Settings(
+                images=to_plain(options["images"], "images"),
+                programs=to_plain(options["programs"], "programs"),
+                user=options["engine_user"],
+                listen=options["listen"],
+                api_keys=bool(options["api_key_env"]),
+                api_key_env=options["api_key_env"],
+                request_timeout=options["request_timeout"],
+            ),
             prune=options["prune"],
-            images=to_plain(options["images"], "images"),
-            api_key_env=options["api_key_env"],
-            request_timeout=options["request_timeout"],
         )
         returned = {
             "path": str(options["path"]),
@@ -91,6 +104,7 @@ class ActionModule(FileAction):
             "slots": len(made.wanted.slots),
             "file_count": len(made.wanted.texts),
             "without_command": made.wanted.without_command,
+            "without_image": made.wanted.without_image,
             "summary": _summary(made),
         }
         texts = made.wanted.texts
@@ -108,4 +122,6 @@ def _summary(made: Outputs) -> str:
     ]
     for reason, names in sorted(made.wanted.without_command.items()):
         lines.append(f"No start command, {reason}: {listing(names)}")
+    for reason, names in sorted(made.wanted.without_image.items()):
+        lines.append(f"No compose.yaml, {reason}: {listing(names)}")
     return "\n".join(lines) + "\n"

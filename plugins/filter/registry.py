@@ -17,18 +17,18 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
     to_plain,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import command_documents
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import (
-    REQUEST_TIMEOUT,
-    make_gateway,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
-    find_document_errors,
-    find_option_errors,
-)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import make_gateway
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import find_document_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.prometheus import (
     find_window_errors,
     make_rules,
     make_targets,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import (
+    REQUEST_TIMEOUT,
+    USER,
+    Settings,
+    find_setting_errors,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import make_slots
 
@@ -59,7 +59,7 @@ def gateway_config(
     request_timeout: int = REQUEST_TIMEOUT,
 ) -> dict[str, t.Any]:
     """Return the configuration of LiteLLM or llama-swap for slots."""
-    documents = _checked(slots, find_option_errors({}, api_key_env))
+    documents = _checked(slots, find_setting_errors(Settings(api_key_env=api_key_env)))
     return make_gateway(documents, format, api_key_env=api_key_env, vm=vm, request_timeout=request_timeout)
 
 
@@ -76,11 +76,24 @@ def prometheus_rules(slots: t.Any, window: str = "5m") -> dict[str, t.Any]:
 
 
 @refusing("Cannot build the start commands")
-def engine_commands(slots: t.Any, images: t.Any = None, *, api_keys: bool = False) -> list[dict[str, t.Any]]:
+def engine_commands(
+    slots: t.Any,
+    images: t.Any = None,
+    *,
+    api_keys: bool = False,
+    programs: t.Any = None,
+    engine_user: str = USER,
+    listen: str = "",
+) -> list[dict[str, t.Any]]:
     """Return how the engine of each slot is started, or why that cannot be said."""
-    named = to_plain(images, "images") or {}
-    documents = _checked(slots, find_option_errors(named, ""))
-    return command_documents(documents, images=named, api_keys=bool(api_keys))
+    settings = Settings(
+        images=to_plain(images, "images") or {},
+        programs=to_plain(programs, "programs") or {},
+        user=engine_user,
+        listen=listen,
+        api_keys=bool(api_keys),
+    )
+    return command_documents(_checked(slots, find_setting_errors(settings)), settings)
 
 
 def _checked(slots: t.Any, errors: Sequence[str] = ()) -> list[dict[str, t.Any]]:

@@ -23,6 +23,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote 
     swap_text,
     swap_word,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import (
+    REQUEST_TIMEOUT,
+    find_timeout_errors,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shown
 
 if t.TYPE_CHECKING:
@@ -50,8 +54,7 @@ _SUPPORTS: Mapping[str, str] = {
 # seconds, and so often another one is tried. They stand in each entry, for router_settings is the user's.
 _RETRY_PARAMS: Mapping[str, int] = {"num_retries": 4, "cooldown_time": 5}
 _RETRY_INFO: Mapping[str, int] = {"allowed_fails": 0}
-# Seconds that an engine has for a whole answer unless somebody says otherwise, and at most for the next part of a stream.
-REQUEST_TIMEOUT = 600
+# Seconds that an engine has at most for the next part of a stream.
 _STREAM_TIMEOUT = 60
 _CONNECT_TIMEOUT = 10
 _INFO_TEXTS = ("role", "node", "fabric", "routing_profile", "license", "quantization")
@@ -71,7 +74,6 @@ _METADATA = (
 # llama-swap refuses less, and longer names and descriptions.
 _LEAST_HEALTH_TIMEOUT = 15
 _MAX_NAME = 128
-_MAX_TIMEOUT = 86400
 _MAX_DESCRIPTION = 1024
 
 
@@ -111,17 +113,6 @@ def make_gateway(
         raise InputError(errors)
     serving = [slot for slot in slots if slot.get("model") is not None and slot.get("endpoint") is not None]
     return makers[form](serving, _Wishes(api_key_env=api_key_env, vm=vm, request_timeout=request_timeout))
-
-
-def find_timeout_errors(request_timeout: t.Any) -> list[str]:
-    """Return what is wrong with the seconds that an engine has for an answer."""
-    if (
-        isinstance(request_timeout, int)
-        and not isinstance(request_timeout, bool)
-        and 1 <= request_timeout <= _MAX_TIMEOUT
-    ):
-        return []
-    return [f"request_timeout: expected seconds from 1 to {_MAX_TIMEOUT}, not {shown(request_timeout)}"]
 
 
 def _by_model(slots: Iterable[Mapping[str, t.Any]]) -> dict[str, list[Mapping[str, t.Any]]]:
@@ -180,7 +171,7 @@ def _deployments(
         for slot in level:
             own = order == 1
             params = _params(slot, wishes) | ({"order": order} if len(levels) > 1 else {})
-            info = (
+            info: dict[str, t.Any] = (
                 _model_info(slot)
                 if own
                 else {"mode": _MODES[slot.get("kind") or "llm"], "fallback_of": _litellm_text(told)}
@@ -317,7 +308,8 @@ def _started(slots: Sequence[Mapping[str, t.Any]], wishes: _Wishes) -> dict[str,
 def _only_command(slot: Mapping[str, t.Any], *, api_keys: bool) -> Command | None:
     """What starts a slot whose engine is one process; None where there is no such command."""
     try:
-        commands = engine_commands(slot, api_keys=api_keys)
+        # It is asked by llama-swap alone.
+        commands = engine_commands(slot, api_keys=api_keys, listen="127.0.0.1")
     except NoCommandError:
         return None
     return commands[0] if len(commands) == 1 else None

@@ -25,7 +25,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files
     read_text,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import REQUEST_TIMEOUT
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     SLOT_MARK,
     SLOT_SUFFIX,
@@ -34,6 +33,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.output
     Where,
     make_texts,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import Settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import make_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog, read_plan
 
@@ -115,18 +115,16 @@ def _files_in(directory: Path) -> list[Path]:
 def make_outputs(
     slots: Documents,
     where: Where,
+    settings: Settings | None = None,
     *,
     prune: bool = False,
-    images: Mapping[str, str] | None = None,
-    api_key_env: str = "",
-    request_timeout: int = REQUEST_TIMEOUT,
 ) -> Outputs:
     """Tell what is to be on disk for these slots, and what has to change for it. Nothing is written.
 
     :param prune: also remove what the collection wrote for slots that are gone
     :raises InputError: with everything that is wrong
     """
-    wanted = make_texts(slots, where, images=images, api_key_env=api_key_env, request_timeout=request_timeout)
+    wanted = make_texts(slots, where, settings or Settings())
     errors: list[str] = []
     before = {path: _before(path, wanted.marks.get(path), errors) for path in wanted.texts}
     if errors:

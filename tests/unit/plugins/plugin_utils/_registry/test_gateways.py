@@ -276,9 +276,7 @@ def test_llama_swap_on_one_machine():
         vm="box",
     )
     assert found["healthCheckTimeout"] == 1800
-    cmd = (
-        "/usr/bin/env 'A=b c' vllm serve org/m --host 0.0.0.0 --port 8000 --served-model-name m n --max-model-len 8192"
-    )
+    cmd = "/usr/bin/env 'A=b c' vllm serve org/m --host 127.0.0.1 --port 8000 --served-model-name m n --max-model-len 8192"
     assert found["models"]["m"] == {
         "cmd": cmd,
         "proxy": "http://127.0.0.1:8000",

@@ -32,10 +32,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names 
     slot_ids,
     slug,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.secrets import (
-    is_secret_name,
-    public_args,
-)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import (
     MODEL_FIELDS,
     make_slots,
@@ -66,7 +62,7 @@ CHAT = {
             "gpu_class": "l4",
             "priority": 1,
             "args": ["--api-key", "sesame", "--seed", "1", "--hf-token=hf_x"],
-            "env": {"HF_TOKEN": "hf_x", "PLAIN": "yes"},
+            "env": {"HF_TOKEN": "hf_x", "TZ": "yes"},
             "weight": 3,
             "startup_timeout": "5m",
         },
@@ -204,7 +200,17 @@ def test_every_field_of_the_catalog_reaches_the_slot_or_is_only_of_placement():
         assert slot[name] == told[name], name
     assert slot["fallbacks"] == ["tiny-1b"]
     assert (slot["idle_timeout"], slot["startup_timeout"], slot["weight"]) == (1800, 300, 3)
-    of_placement = {"vram_gb", "min_cc", "engines", "memory", "placement_priority", "source_note", "spread", "per_node"}
+    of_placement = {
+        "vram_gb",
+        "min_cc",
+        "engines",
+        "memory",
+        "placement_priority",
+        "sequences",
+        "source_note",
+        "spread",
+        "per_node",
+    }
     elsewhere = {"name", "profiles", "scaling", "fallbacks", "engine_args"}
     assert {field.name for field in dataclasses.fields(Model)} == {*MODEL_FIELDS, *of_placement, *elsewhere}
     assert {field.name for field in dataclasses.fields(Profile)} <= set(SCHEMA["properties"]["profile"]["properties"])
@@ -212,42 +218,10 @@ def test_every_field_of_the_catalog_reaches_the_slot_or_is_only_of_placement():
 
 def test_no_secret_is_told():
     (slot,) = slots_of(seat())
-    assert slot["profile"]["env"] == {"HF_TOKEN": "${HF_TOKEN}", "PLAIN": "yes"}
+    assert slot["profile"]["env"] == {"HF_TOKEN": "${HF_TOKEN}", "TZ": "yes"}
     assert slot["profile"]["args"] == ["--seed", "1", *TOOLS]
     assert "sesame" not in dump_document(slot)
     assert "hf_x" not in dump_document(slot)
-
-
-@pytest.mark.parametrize(
-    ("name", "secret"),
-    [
-        ("HF_TOKEN", True),
-        ("VLLM_API_KEY", True),
-        ("KEY", True),
-        ("db_password", True),
-        ("AWS_SECRET", True),
-        ("MAX_TOKENS", False),
-        ("KEYS", False),
-        ("MONKEY", False),
-    ],
-)
-def test_names_of_secrets(name, secret):
-    assert is_secret_name(name) is secret
-
-
-def test_options_that_only_sound_like_secrets_stay():
-    words = [
-        "--tokenizer",
-        "x",
-        "--max-num-batched-tokens",
-        "8192",
-        "--api-key-file",
-        "/run/key",
-        "--tool-call-parser",
-        "a",
-    ]
-    assert public_args(words) == words
-    assert public_args(["--api_key", "a", "--admin-api-key=b", "-x"]) == ["-x"]
 
 
 @pytest.mark.parametrize(
