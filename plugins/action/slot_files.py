@@ -14,7 +14,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     Made,
     Options,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at, to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import raw_variables, stop_at, to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import ADDRESS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     Where,
     find_document_errors,
@@ -72,6 +73,7 @@ class ActionModule(FileAction):
                 options["vms"],
                 registry_domain=options["registry_domain"],
                 bare_metal=options["bare_metal"],
+                variables_of=self._addresses_of,
             )
         else:
             slots = to_plain(options["documents"], "documents")
@@ -110,6 +112,15 @@ class ActionModule(FileAction):
         texts = made.wanted.texts
         documents = [Written(path, "slot", texts[path]) for path in texts if path.parent == options["path"]]
         return Made(returned, [*made.written, *made.removed], documents, swept=options["engines"])
+
+    def _addresses_of(self, node: str) -> dict[str, t.Any]:
+        """Return the variables of a host of the inventory by which engines on it may be reached."""
+        everything = self.task_vars["hostvars"]
+        raw = raw_variables(everything, node) if node in everything else {}
+        # Only these go through templates.
+        named = {key: everything[node][key] for key in (ADDRESS, "ansible_host") if key in raw}
+        found: dict[str, t.Any] = to_plain(named, node)
+        return found
 
 
 def _summary(made: Outputs) -> str:

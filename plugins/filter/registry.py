@@ -18,6 +18,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain impo
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.commands import command_documents
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gateways import make_gateway
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import url_host
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import find_document_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.prometheus import (
     find_window_errors,
@@ -38,15 +39,32 @@ if t.TYPE_CHECKING:
 
 @refusing("Cannot build the slots")
 def slot_documents(
-    plan: t.Any, catalog: t.Any = None, vms: t.Any = None, registry_domain: str = "", *, bare_metal: bool = False
+    plan: t.Any,
+    catalog: t.Any = None,
+    vms: t.Any = None,
+    registry_domain: str = "",
+    *,
+    bare_metal: bool = False,
+    addresses: t.Any = None,
 ) -> list[dict[str, t.Any]]:
     """Return one document for each slot of a plan."""
-    given = plain_values(plan=plan or {}, catalog=catalog, vms=vms or [])
+    given = plain_values(plan=plan or {}, catalog=catalog, vms=vms or [], addresses=addresses or {})
     errors = check(given["plan"], "plan", "plan") if given["plan"] else []
     listed = vms_of(given["vms"], "vms", errors)
     checked = catalog_of(given["catalog"], errors)
+    hosts = {str(node): url_host(address) for node, address in given["addresses"].items()}
+    errors += [
+        f"addresses: {node}: must be an address or the name of a host" for node, host in hosts.items() if host is None
+    ]
     stop_at(errors)
-    return make_slots(given["plan"], checked, listed, registry_domain=registry_domain, bare_metal=bool(bare_metal))
+    return make_slots(
+        given["plan"],
+        checked,
+        listed,
+        registry_domain=registry_domain,
+        bare_metal=bool(bare_metal),
+        addresses={node: host for node, host in hosts.items() if host is not None},
+    )
 
 
 @refusing("Cannot build the configuration of the gateway")

@@ -73,13 +73,14 @@ class Texts:
 def make_texts(
     slots: Documents,
     where: Where,
-    settings: Settings,
+    settings: Settings | None = None,
 ) -> Texts:
     """Return what is to be on disk for these slots, which ``find_document_errors`` found right.
 
     :param slots: documents that are right, see C(find_document_errors)
     :raises InputError: with everything that is wrong
     """
+    settings = settings or Settings()
     errors = find_setting_errors(settings)
     if errors:
         raise InputError(errors)

@@ -24,7 +24,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files
     list_names,
     read_text,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import inventory_address
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     SLOT_MARK,
     SLOT_SUFFIX,
@@ -33,16 +35,16 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.output
     Where,
     make_texts,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import Settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import make_slots
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import read_catalog, read_plan
 
 if t.TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Documents
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import Settings
 
 # How much of a file is looked at for our mark.
 _HEAD = 400
@@ -58,10 +60,17 @@ class Outputs:
 
 
 def read_slots(
-    plan: Path, catalog: Sequence[str], vms: Path | None, *, registry_domain: str = "", bare_metal: bool = False
+    plan: Path,
+    catalog: Sequence[str],
+    vms: Path | None,
+    *,
+    registry_domain: str = "",
+    bare_metal: bool = False,
+    variables_of: Callable[[str], Mapping[str, t.Any]] | None = None,
 ) -> tuple[Documents, list[str]]:
     """Make the slots of a plan file; also return the warnings of the catalog.
 
+    :param variables_of: what the inventory says of a node, for its address on bare metal
     :raises InputError: with everything that is wrong
     """
     errors: list[str] = []
@@ -71,14 +80,34 @@ def read_slots(
         with collecting(errors):
             definitions = read_checked(vms, "vm")
     found, warnings = read_catalog(catalog, errors) if catalog else (Catalog(), ())
+    addresses = {}
+    if document is not None and bare_metal and variables_of is not None:
+        addresses = _addresses(document, variables_of, errors)
     if errors or document is None:
         raise InputError(errors)
     machines = [] if definitions is None else definitions["vms"]
     try:
-        slots = make_slots(document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal)
+        slots = make_slots(
+            document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal, addresses=addresses
+        )
     except InputError as exc:
         raise InputError([f"{plan}: {error}" for error in exc.errors]) from exc
     return slots, list(warnings)
+
+
+def _addresses(
+    plan: Mapping[str, t.Any], variables_of: Callable[[str], Mapping[str, t.Any]], errors: list[str]
+) -> dict[str, str]:
+    found = {}
+    for node in dict.fromkeys(part.node for one in placements(plan) for part in one.parts):
+        try:
+            address = inventory_address(variables_of(node))
+        except ValueError as exc:
+            errors.append(f"{node}: {exc}")
+            continue
+        if address is not None:
+            found[node] = address
+    return found
 
 
 def load_slots(directory: Path) -> Documents:
@@ -124,7 +153,7 @@ def make_outputs(
     :param prune: also remove what the collection wrote for slots that are gone
     :raises InputError: with everything that is wrong
     """
-    wanted = make_texts(slots, where, settings or Settings())
+    wanted = make_texts(slots, where, settings)
     errors: list[str] = []
     before = {path: _before(path, wanted.marks.get(path), errors) for path in wanted.texts}
     if errors:
