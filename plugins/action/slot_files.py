@@ -131,6 +131,12 @@ def _summary(made: Outputs) -> str:
         f"{plural(len(slots), 'slot')}, {len(serving)} of them with a model ({models} in all).",
         f"{len(made.written)} of {plural(len(made.wanted.texts), 'file')} written, {len(made.removed)} removed.",
     ]
+    silent = sorted(
+        {str(slot.get("role")) for slot in slots if slot.get("role")}
+        - {str(slot["role"]) for slot in slots if slot.get("role") and slot.get("model") is not None}
+    )
+    if silent:
+        lines.append(f"No slot names a model, so that only what users load is served: {listing(silent)}")
     for reason, names in sorted(made.wanted.without_command.items()):
         lines.append(f"No start command, {reason}: {listing(names)}")
     for reason, names in sorted(made.wanted.without_image.items()):

@@ -379,7 +379,7 @@ def test_engines_on_bare_metal_are_asked_at_the_address_of_their_node():
         "http://[fd00::5]:8000",
         "http://n3.gpu.example:8000",
     ]
-    with pytest.raises(InputError, match="the nodes 'n1' and 'n2' would both be reached as 10.0.0.1"):
+    with pytest.raises(InputError, match=r"the nodes 'n1' and 'n2' would both be reached as 10\.0\.0\.1"):
         slots_of(*seats, known=catalog(*roles), bare_metal=True, addresses={"n1": "10.0.0.1", "n2": "10.0.0.1"})
     (wide,) = slots_of(replicas=[replica(2, engine="sglang")], bare_metal=True, addresses=told)
     assert [shard["host"] for shard in wide["shards"]] == ["192.168.1.100", "[fd00::5]"]
