@@ -340,6 +340,9 @@ def _check_context(entry: Entry, model: Model) -> None:
 def _check_scaling(entry: Entry, model: Model) -> None:
     if model.scaling is None or not entry.good(("scaling",), ("profiles",)):
         return
+    if model.per_node and entry.good(("per_node",)):
+        message = "per_node runs one on every node that matches, so there is no number to scale"
+        entry.error("contradiction", ("per_node",), message, "remove per_node, or scaling")
     if model.scaling.max > 0 and not model.profiles:
         key = "min" if model.scaling.min else "max"
         message = f"scaling asks for {model.scaling.max} replica(s), but there is no profile to run one"

@@ -232,7 +232,7 @@ class Previous:
         shard.risk = risk
         need = shard.memory_mib + shard.shared_mib
         if need and not ledger.has_memory(node, need):
-            return "ram"
+            return "node_memory"
         if ledger.passthrough and not shard.memory_mib:
             # A VM that asked for nothing keeps the share it got, as far as it is still there.
             left = ledger.ram_left[node]

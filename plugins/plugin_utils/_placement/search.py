@@ -341,6 +341,7 @@ class Search:
         if not arrangement.find():
             ledger.undo(mark)
             task.whom.is_proven = task.whom.is_proven or arrangement.left > 0
+            self.is_cut = self.is_cut or arrangement.left <= 0
             return False
         for placement in movable:
             self._note_move(placement, task)
