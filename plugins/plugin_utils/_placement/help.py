@@ -202,22 +202,28 @@ class Helper:
         self.fleet = writer.fleet
         self.question = question
         self.missing = {request.name: request.missing for request in self.requests if request.missing}
-        self.tried = 0
+        # What a trial costs, and what was spent on trials.
+        self.cost, self.tried = len(self.fleet.gpu_node) + len(self.fleet.names) + TRIAL_GPUS, 0
+        self._has_fixed = any(each.is_fixed for other in self.requests for each in other.placements.values())
         self._is_relocated = False
         self._relocated: Placed | None = None
 
     def helps(self, request: Request, tallies: Sequence[Tally]) -> Iterator[dict[str, t.Any]]:
         """Return the changes that would place all that a request is short of, in the order of the module."""
+        own, moves = self._own_count(request), self._moves(request)
         finders = (
             self._limits(request, tallies),
             self._counts(request),
-            self._moves(request),
+            own,
+            moves,
             self._holders(request, tallies),
             self._purchases(request),
         )
         for found in finders:
-            for change, text in found:
-                yield {"change": change, "verified": True, "text": text}
+            # One's own count needs no trial, and of the moves there is one for all.
+            if found in (own, moves) or self._can_try():
+                for change, text in found:
+                    yield {"change": change, "verified": True, "text": text}
 
     def spot(self, gpu: int) -> dict[str, t.Any]:
         """Return node and index of a GPU."""
@@ -228,11 +234,15 @@ class Helper:
         placed = self._ask(change, request)
         return placed is not None and self._is_enough(request, placed)
 
+    def _can_try(self) -> bool:
+        """Whether planning once more is worth its time."""
+        return self.tried + self.cost <= TRIED_GPUS
+
     def _ask(self, change: Change, request: Request | None) -> Placed | None:
         """Return the plan with a change, up to a request; ``None`` where that would take too long."""
-        self.tried += len(self.fleet.gpu_node) + len(self.fleet.names) + TRIAL_GPUS
-        if self.tried > TRIED_GPUS:
+        if not self._can_try():
             return None
+        self.tried += self.cost
         return self.question.ask(apply_change(self.question.trial, change), request)
 
     def _is_enough(self, request: Request, placed: Placed) -> bool:
@@ -299,7 +309,7 @@ class Helper:
     # --- a count lowered
 
     def _counts(self, request: Request) -> Iterator[tuple[Change, str]]:
-        """Another request that could do with less, the last that has what this one could use; and itself."""
+        """Another request that could do with less, the last that has what this one could use."""
         pools = {pool for candidate in request.candidates for pool in candidate.pools}
         others = [other for other in reversed(self.requests) if other is not request and self._is_in(other, pools)]
         best: tuple[int, Change, str] | None = None
@@ -315,6 +325,9 @@ class Helper:
             best = number, change, f"{_count_text(other, placed - number)}, which {what}"
         if best is not None:
             yield best[1:]
+
+    def _own_count(self, request: Request) -> Iterator[tuple[Change, str]]:
+        """What is placed is enough for itself."""
         if request.placements and not request.per_node:
             placed = len(request.placements)
             word = "count" if request.kind == ROLE else "scaling.min"
@@ -351,8 +364,7 @@ class Helper:
 
     def _moves(self, request: Request) -> Iterator[tuple[Change, str]]:
         """What the planner would move for it; for all that are short it is tried at once."""
-        is_free = not any(each.is_fixed for other in self.requests for each in other.placements.values())
-        if request.is_proven and is_free:
+        if request.is_proven and not self._has_fixed:
             return
         if not self._is_relocated:
             self._is_relocated = True

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import typing as t
+from functools import cached_property
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.codes import CODE_RANK
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import Explainer, cap_text
@@ -119,18 +120,23 @@ class Refusals:
             return {"state": self.fleet.states[self.fleet.gpu_node[gpu]]}
         return {}
 
-    def _closed(self, request: Request) -> set[int]:
-        """Return the pools among which everybody who could make room can only move; none where a GPU is free there."""
+    @cached_property
+    def _users(self) -> dict[int, set[Candidate]]:
+        """Who has GPUs of which pool."""
         users: dict[int, set[Candidate]] = {}
         for other in self.requests:
             for placement in other.placements.values():
                 for shard in placement.shards:
                     for pool in (shard.pool,) if shard.pool >= 0 else map(self.ledger.pool_at, shard.gpus):
                         users.setdefault(pool, set()).add(placement.candidate)
+        return users
+
+    def _closed(self, request: Request) -> set[int]:
+        """Return the pools among which everybody who could make room can only move; none where a GPU is free there."""
         reached = {pool for candidate in request.candidates for pool in candidate.pools}
         queue = list(reached)
         for pool in queue:
-            for user in users.get(pool, ()):
+            for user in self._users.get(pool, ()):
                 for candidate in user.request.candidates:
                     fresh = [target for target in candidate.pools if target not in reached]
                     reached.update(fresh)

@@ -26,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.arran
     Arrangement,
     Item,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.bound import Flow
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fill import (
     NOTHING,
     Ranking,
@@ -365,35 +366,15 @@ class Search:
         return self._steps >= MAX_STEPS or self._wasted >= MAX_WASTED
 
     def _is_hopeless(self, run: Sequence[Candidate], task: Task) -> bool:
-        """Whether it is proven that no moves can make room.
-
-        Nothing binds but GPUs, only single GPUs are in the way, and together with those that are free in all pools
-        that they could move to, there are too few.
-        """
+        """Whether it is proven that no moves can make room: not even as many GPUs can be freed, wherever they are."""
         if task.droppable:
             return False
-        return all(self._is_closed(candidate, task.whom) for candidate in run)
-
-    def _is_closed(self, candidate: Candidate, whom: Request) -> bool:
-        if not candidate.gpus:
-            return not candidate.memory_mib
-        ledger = self.ledger
-        reached = dict.fromkeys(candidate.pools)
-        queue = list(reached)
-        while queue:
-            pool = queue.pop()
-            for number, found in ledger.movable[pool].items():
-                occupant = self.candidates[number]
-                for into in occupant.request.alternatives(occupant, whom) if found else ():
-                    for target in into.pools:
-                        if target not in reached:
-                            reached[target] = None
-                            queue.append(target)
-        if self.claims_memory and any(ledger.movable[pool] for pool in reached):
-            return False
-        if any(ledger.pool_at(gpu) in reached for each in ledger.large.values() for s in each.shards for gpu in s.gpus):
-            return False
-        return sum(ledger.pool_free[pool] for pool in reached) < candidate.gpus * candidate.nodes
+        return all(
+            not Flow(self.ledger, self.candidates, task.whom).can_free(candidate)
+            if candidate.gpus
+            else not candidate.memory_mib
+            for candidate in run
+        )
 
     def _clear_some(self, replica: int, run: Sequence[Candidate], task: Task, reserved: Reserved, depth: int) -> bool:
         """Place a replica on nodes that are emptied for it."""
