@@ -15,11 +15,23 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check i
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.sources import (
+    format_sources,
+    judge_sources,
+    source_errors,
+    sources_of,
+    unchecked_sources,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_file import YAML_IMPORT_ERROR
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import (
+    catalog_directories,
+    catalog_of,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import (
+    of_type,
     plain_values,
     refusing,
+    stop_at,
 )
 
 if t.TYPE_CHECKING:
@@ -40,6 +52,28 @@ def catalog_errors(catalog: t.Any, nodes: t.Any = None, *, warnings: bool = Fals
     return [str(problem) for problem in problems if warnings or problem.severity == ERROR]
 
 
+@refusing("The sources cannot be judged")
+def catalog_sources(catalog: t.Any, hub: t.Any = None, nodes: t.Any = None) -> dict[str, t.Any]:
+    """Return what is to be asked of the sources of a catalog, and what the answers say."""
+    given = plain_values(catalog=catalog, hub=hub or [], nodes=nodes or {})
+    of_type(given["catalog"], dict, "a catalog, as the lookup knaster.inventory.catalog returns it")
+    of_type(given["hub"], list, "the answers of the module model_source_info")
+    of_type(given["nodes"], dict, "what the module model_source_info returned on each node")
+    errors: list[str] = []
+    models = catalog_of(given["catalog"], errors).models
+    stop_at(errors)
+    repositories, paths = sources_of(models)
+    answered = {name: one.get("sources") if isinstance(one, dict) else None for name, one in given["nodes"].items()}
+    states = judge_sources(models, given["hub"], answered)
+    return {
+        "repositories": list(repositories),
+        "paths": list(paths),
+        "errors": source_errors(states),
+        "unchecked": unchecked_sources(states),
+        "table": format_sources(states),
+    }
+
+
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        return {"catalog_errors": catalog_errors}
+        return {"catalog_errors": catalog_errors, "catalog_sources": catalog_sources}

@@ -252,6 +252,12 @@ memory:
       returned: when known
       type: int
       sample: 8
+    full_kv_heads:
+      description:
+        - The number of heads in the cache of the layers that see every token.
+      returned: when it is another than that of the other layers
+      type: int
+      sample: 1
     head_dim:
       description:
         - The size of one head.

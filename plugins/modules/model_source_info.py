@@ -17,9 +17,10 @@ description:
   - Says of every source whether it can be had from the node that the task runs on. A source is the path of weights on
     that node, or the id of a repository that a model hub answers for.
   - A path has to hold whole weights. An empty directory, a download that was not finished and a file that only points
-    to its content are told apart.
+    to its content are told apart. A GGUF or safetensors file has to be as long as its own header says.
   - Of a repository the hub is asked for its description and for one file of its weights, because a hub describes gated
-    repositories to everybody. Nothing is downloaded.
+    repositories to everybody. The length that is told of this file has to be the one of the description. Nothing is
+    downloaded; what was downloaded can be compared with the sizes and digests of RV(sources[].files).
   - A source that cannot be had is a result and not a failure of the task. Every kind of trouble has a code of its own
     and a remedy.
   - Proxies are taken from the environment. The token is sent to the host of the endpoint only, also when the hub sends
@@ -68,9 +69,15 @@ options:
       - How many seconds one source may take in all.
     type: float
     default: 20
+  parallel:
+    description:
+      - How many sources are asked for at the same time, from 1 to 32.
+    type: int
+    default: 4
 notes:
-  - An endpoint that is down, slow or refuses further requests is asked once and not for each source. The other sources
-    of that endpoint get the same answer.
+  - Each source is asked for once, however often it is given. An endpoint that is down, slow or refuses further requests is
+    asked no more once that is known, and one that is down from the start is asked once. The other sources of that endpoint get
+    the same answer.
 extends_documentation_fragment:
   - knaster.inventory._attributes
   - knaster.inventory._attributes.info_module
@@ -92,6 +99,16 @@ EXAMPLES = r"""
   ansible.builtin.assert:
     that: sources.all_available
     fail_msg: "{{ sources.sources | rejectattr('code', 'eq', 'ok') | map(attribute='remedy') | unique | list }}"
+
+- name: Fetch the files of one of them, each compared with the digest that the hub has of it
+  ansible.builtin.get_url:
+    url: "{{ sources.endpoint }}/{{ source.name }}/resolve/{{ source.revision }}/{{ item.name }}"
+    dest: /models/{{ item.name }}
+    mode: "0644"
+    checksum: sha256:{{ item.sha256 }}
+  loop: "{{ source.files }}"
+  vars:
+    source: "{{ sources.sources[1] }}"
 
 - name: Ask a mirror in the own network
   knaster.inventory.model_source_info:
@@ -143,8 +160,8 @@ sources:
       description:
         - V(ok), or what is the matter.
         - Of a path that is V(path_missing), V(path_unreadable), V(path_timeout), V(no_weights) or V(weights_partial).
-        - Of a repository that is V(not_found), V(revision_not_found), V(file_not_found), V(no_weights), V(gated),
-          V(forbidden), V(disabled), V(token_needed), V(token_refused) or V(token_unusable).
+        - Of a repository that is V(not_found), V(revision_not_found), V(file_not_found), V(no_weights), V(size_differs),
+          V(gated), V(forbidden), V(disabled), V(token_needed), V(token_refused) or V(token_unusable).
         - Of the hub that is V(endpoint_malformed), V(dns_failure), V(connection_refused), V(unreachable),
           V(connect_timeout), V(timeout), V(connection_lost), V(tls_failure), V(proxy_failure), V(rate_limited),
           V(server_error), V(http_error), V(redirect_refused), V(redirect_loop), V(answer_too_large), V(not_json) or
@@ -183,6 +200,37 @@ sources:
       returned: when known
       type: float
       sample: 16
+    size_bytes:
+      description:
+        - The size of the weights in bytes.
+      returned: when known
+      type: int
+      sample: 16381470720
+    files:
+      description:
+        - The files of weights that are meant, as the hub describes them.
+      returned: when the source is one of a hub and can be had
+      type: list
+      elements: dict
+      contains:
+        name:
+          description:
+            - The name of the file in the repository.
+          returned: always
+          type: str
+          sample: Qwen3-8B-Q4_K_M.gguf
+        size_bytes:
+          description:
+            - The size of the file in bytes, and V(null) where the hub does not say it.
+          returned: always
+          type: int
+          sample: 5027783488
+        sha256:
+          description:
+            - The SHA-256 of the content, and V(null) where the hub does not say it.
+          returned: always
+          type: str
+          sample: d98cdcbd03e17ce47681435b5150e34c1417f50b5c0019dd560e4882c5745785
     gated:
       description:
         - Whether the hub asks for conditions to be accepted first.
@@ -232,6 +280,7 @@ def main() -> None:
             "validate_certs": {"type": "bool", "default": True},
             "connect_timeout": {"type": "float", "default": 5},
             "timeout": {"type": "float", "default": 20},
+            "parallel": {"type": "int", "default": 4},
         },
         mutually_exclusive=[("token", "token_path")],
         supports_check_mode=True,
@@ -240,6 +289,8 @@ def main() -> None:
     for option in ("connect_timeout", "timeout"):
         if not 0 < params[option] <= 3600:
             module.fail_json(msg=f"{option} has to be above 0 and at most 3600 seconds, not {params[option]:g}.")
+    if not 1 <= params["parallel"] <= 32:
+        module.fail_json(msg=f"parallel has to be from 1 to 32, not {params['parallel']}.")
     limits = Limits(connect=params["connect_timeout"], total=params["timeout"])
     endpoint = params["endpoint"] or os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT
     hub = Hub(endpoint=endpoint, ca_path=params["ca_path"], verify=params["validate_certs"])
@@ -251,7 +302,7 @@ def main() -> None:
         if token:
             module.no_log_values.add(token)
         hub = Hub(endpoint=endpoint, token=token, ca_path=params["ca_path"], verify=params["validate_certs"])
-        verdicts = check_sources(params["sources"], hub=hub, limits=limits)
+        verdicts = check_sources(params["sources"], hub=hub, limits=limits, parallel=params["parallel"])
     module.exit_json(
         changed=False,
         all_available=all(verdict.available for verdict in verdicts),

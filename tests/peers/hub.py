@@ -37,10 +37,15 @@ if t.TYPE_CHECKING:
 
 TOKEN = "hf_right"
 SHA = "b968826d9c46dd6066d109eabc6255188de91218"
+DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 FILES = [
     {"rfilename": "README.md", "size": 100},
     {"rfilename": "config.json", "size": 700},
-    {"rfilename": "model-00001-of-00002.safetensors", "size": 10_000_000_000},
+    {
+        "rfilename": "model-00001-of-00002.safetensors",
+        "size": 10_000_000_000,
+        "lfs": {"sha256": DIGEST, "size": 10_000_000_000},
+    },
     {"rfilename": "model-00002-of-00002.safetensors", "size": 6_000_000_000},
     {"rfilename": "pytorch_model.bin", "size": 16_000_000_000},
 ]
@@ -121,6 +126,10 @@ class HubHandler(_Handler):
             self.reply(404, X_Error_Code="EntryNotFound")
         elif name == "no-head":
             self.reply(405)
+        elif name == "cut-short":
+            self.reply(302, Location="https://cdn.invalid/signed?secret", X_Linked_Size="9999999999")
+        elif name == "mirrored":
+            self.reply(200, b"a whole file, of another length")
         else:
             self.reply(302, Location="https://cdn.invalid/signed?secret")
 
@@ -139,7 +148,7 @@ class HubHandler(_Handler):
         else:
             self.model(cardData={"license": "apache-2.0"})
 
-    repo_no_head = repo_gone = repo_whole
+    repo_no_head = repo_gone = repo_cut_short = repo_mirrored = repo_whole
 
     def repo_quants(self, rest: str) -> None:
         self.model(siblings=GGUF_FILES)

@@ -21,7 +21,8 @@ class MemoryFacts:
 
     All are of the model and none is of an engine: how many layers see every token (``kv_bytes_per_token``) and how many
     only a window (``kv_bytes_per_window_token``), in 16 bit and over all ranks. Where a latent is cached there is one
-    for all heads, and ``kv_heads`` is left out. ``index_bytes_per_token`` is what sparse attention keeps beside the cache
+    for all heads, and ``kv_heads`` is left out; ``full_kv_heads`` are those of the layers that see every token, where these
+    have another number of them than the others. ``index_bytes_per_token`` is what sparse attention keeps beside the cache
     in a type of its own. ``state_bytes`` is the recurrent state of one sequence in 32 bit. ``expert_gib`` is the part of
     the weights that experts are. ``parts`` are those for images and sound, whose weights are among the weights, and
     ``vision_gib`` is what they take beside that while they work.
@@ -34,6 +35,7 @@ class MemoryFacts:
     layers: t.Optional[int] = None
     attention_heads: t.Optional[int] = None
     kv_heads: t.Optional[int] = None
+    full_kv_heads: t.Optional[int] = None
     head_dim: t.Optional[int] = None
     index_bytes_per_token: t.Optional[int] = None
     state_bytes: t.Optional[int] = None

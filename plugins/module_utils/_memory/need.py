@@ -330,9 +330,10 @@ def _rates(case: Case) -> t.Optional[t.Tuple[float, float]]:
     share = cache_share(case.run, latent=facts.kv_heads is None)
     if rates is None or share is None or part is None:
         return None
-    each = share / _head_split(case) * part * _layer_share(case) / GIB
+    each = share * part * _layer_share(case) / GIB
     index = (facts.index_bytes_per_token or 0) * part * _layer_share(case) / GIB
-    return rates[0] * each + index, rates[1] * each
+    full = rates[0] * each / _head_split(case, facts.full_kv_heads or facts.kv_heads)
+    return full + index, rates[1] * each / _head_split(case, facts.kv_heads)
 
 
 def _attention_gib(case: Case, context: t.Optional[int], sequences: int) -> t.Optional[float]:
@@ -363,11 +364,11 @@ def _padded(tokens: int, block: int) -> int:
     return -(-tokens // block) * block
 
 
-def _head_split(case: Case) -> int:
-    """Return over how many ranks the heads of the cache are split; a latent has no heads and is kept whole."""
+def _head_split(case: Case, heads: t.Optional[int]) -> int:
+    """Return over how many ranks so many heads of the cache are split; a latent has none and is kept whole."""
     if case.engine.split != "heads":
         return 1
-    return min(case.run.tp, case.facts.kv_heads) if case.facts.kv_heads else 1
+    return min(case.run.tp, heads) if heads else 1
 
 
 def _layer_share(case: Case) -> float:
@@ -514,43 +515,3 @@ def _vision(case: Case) -> t.Iterator[Term]:
         yield Term("vision", None, UNKNOWN, f"what {names} take while they work is not known")
     else:
         yield Term("vision", case.facts.vision_gib, STATED, names)
-
-
-# --- views of the same arithmetic ------------------------------------------------------------------------------------
-
-# For callers that know neither engine nor run: a cache in 16 bit whose windows end where they end.
-_PLAIN = EngineMemory(name="", windows=CELLS, block=1, tiers=(Tier(0, 0, 1),))
-_NO_GPU = Gpu(memory_mib=0)
-
-
-def _plain_case(facts: MemoryFacts, context: int, tp: int, pp: int) -> Case:
-    return Case(facts, Run(engine="", context=context, tp=tp, pp=pp), _PLAIN, _NO_GPU)
-
-
-def kv_gib(facts: MemoryFacts, *, context: int, tp: int, pp: int) -> t.Optional[float]:
-    """Return the cache of one request of ``context`` tokens on one rank, or ``None`` where it is not known."""
-    return _attention_gib(_plain_case(facts, context, tp, pp), context, 1)
-
-
-def need_gib(facts: MemoryFacts, *, context: int, tp: int = 1, pp: int = 1) -> t.Optional[float]:
-    """Return weights and least KV cache of one rank; ``None`` where the weights are not known."""
-    case = _plain_case(facts, context, tp, pp)
-    weights = _weights(case).gib
-    return None if weights is None else weights + (_attention_gib(case, context, 1) or 0.0)
-
-
-def usable_gib(
-    memory_mib: float,
-    *,
-    reserved_mib: t.Optional[float] = None,
-    utilisation: t.Optional[float] = None,
-    overhead_gib: t.Optional[float] = None,
-    overhead_large_gib: t.Optional[float] = None,
-) -> float:
-    """Return what weights and KV cache may take of a GPU under an engine, as the engine table describes it."""
-    total = Gpu(memory_mib, reserved_mib).total_gib
-    if total >= LARGE_GIB and overhead_large_gib is not None:
-        overhead_gib = overhead_large_gib
-    elif overhead_gib is None:
-        overhead_gib = _PLAIN.overhead_gib
-    return (_PLAIN.utilisation if utilisation is None else utilisation) * total - overhead_gib

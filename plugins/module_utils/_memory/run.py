@@ -322,6 +322,8 @@ _MOVES_WEIGHTS = frozenset(
         *("--models-preset", "--device-id"),
     )
 )
+# What vLLM is told to use a language model as a reranker: its pages on Qwen3-Reranker and on scoring.
+_HEAD_KEYS = frozenset(("architectures", "classifier_from_token", "is_original_qwen3_reranker", "method"))
 # Their slots have their cache from the start, and what is told the engine is the context of all of them together.
 SLOTTED = frozenset(("llamacpp", "ollama"))
 
@@ -397,10 +399,33 @@ def write_run(run: Run) -> Written:
     return Written((*args, *run.other), env)
 
 
+def option_names(engine: str, name: str) -> t.Tuple[t.Tuple[str, ...], t.Optional[str]]:
+    """Return the options of an engine that set a field of a run, and the variable that does; none where it has none."""
+    options = [option for option in _ENGINES.get(engine, _Syntax()).options if option.field == name]
+    return tuple(each for option in options for each in option.names), next(
+        (one.env for one in options if one.env), None
+    )
+
+
 def uncomputed_arguments(run: Run) -> t.Tuple[str, ...]:
     """Return the options that change memory in a way that is not computed, in the order of the command line."""
     syntax = _ENGINES.get(run.engine, _Syntax())
-    return tuple(name for name in _options(run.other) if _changes_memory(syntax, name))
+    told = {option_name(word): at for at, word in enumerate(run.other) if _is_option(word)}
+    return tuple(
+        name
+        for name in _options(run.other)
+        if _changes_memory(syntax, name) and not (name == "--hf-overrides" and _only_heads(run.other[told[name] :]))
+    )
+
+
+def _only_heads(words: t.Sequence[str]) -> bool:
+    """Return whether the first of these words, with what stands behind it, changes only what a model answers with."""
+    _name, equals, text = words[0].partition("=")
+    try:
+        found = json.loads(text if equals else words[1])
+    except (ValueError, RecursionError, IndexError):
+        return False
+    return isinstance(found, dict) and _HEAD_KEYS.issuperset(found)
 
 
 def keeps_weights(option: str) -> bool:

@@ -84,6 +84,7 @@ _SHARED = (
     "layers",
     "attention_heads",
     "kv_heads",
+    "full_kv_heads",
     "head_dim",
     "index_bytes_per_token",
     "state_bytes",
@@ -105,6 +106,7 @@ class Geometry:
     layers: t.Optional[int] = None
     attention_heads: t.Optional[int] = None
     kv_heads: t.Optional[int] = None
+    full_kv_heads: t.Optional[int] = None
     head_dim: t.Optional[int] = None
     kv_bytes_per_token: t.Optional[int] = None
     kv_bytes_per_window_token: t.Optional[int] = None
@@ -295,9 +297,9 @@ def _heads_of_config(
         (_whole(text, "swa_v_head_dim") if own_window else None) or _whole(text, "v_head_dim"),
     )
     # The layers that see everything may have heads of another number and size than the others.
-    wide_dim = _whole(text, "global_head_dim") or dim
+    wide_dim, wide_heads = _whole(text, "global_head_dim") or dim, _whole(text, "num_global_key_value_heads") or kept
     wide = _token_bytes(
-        _whole(text, "num_global_key_value_heads") or kept,
+        wide_heads,
         wide_dim,
         _whole(text, "v_head_dim") if wide_dim == dim else None,
     )
@@ -306,6 +308,7 @@ def _heads_of_config(
     return replace(
         base,
         kv_heads=kept,
+        full_kv_heads=wide_heads if windowed and wide_heads != kept else None,
         head_dim=dim,
         kv_bytes_per_token=full * (wide if windowed else _token_bytes(kept, dim, _whole(text, "v_head_dim"))) or None,
         kv_bytes_per_window_token=windowed * narrow or None,

@@ -63,6 +63,15 @@ def read_weights(weights: Weights) -> Found:
     return Found(weight_bytes=total, geometry=geometry, values=dict(sorted(values.items())))
 
 
+def check_lengths(weights: Weights) -> None:
+    """Raise a ParseError where a file is shorter than its own header says, or has none."""
+    for name in weights.files:
+        if weights.format == "gguf":
+            _read_gguf_header(os.path.join(os.path.dirname(weights.path), name))
+        elif weights.format == "safetensors":
+            _read_safetensors(os.path.join(weights.path, name))
+
+
 def _read_safetensors(path: str) -> safetensors.Header:
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -88,11 +97,20 @@ def _read_gguf_header(path: str) -> gguf.Header:
         with open(path, "rb") as stream:
             data = stream.read(limit)
         try:
-            return gguf.parse(data)
+            header = gguf.parse(data)
         except gguf.MoreNeededError:
             if len(data) < limit:
                 raise ParseError("gguf", "truncated", detail=path) from None
+            continue
+        check_gguf_length(header, os.path.getsize(path), path)
+        return header
     raise ParseError("gguf", "not_gguf", detail=f"a header of more than {gguf.MAX_HEADER_BYTES} bytes in {path}")
+
+
+def check_gguf_length(header: gguf.Header, size: int, name: str) -> None:
+    """Raise a ParseError where a file of so many bytes is shorter than its table of tensors says."""
+    if size < header.least_bytes:
+        raise ParseError("gguf", "truncated", detail=f"{name} has {size} of {header.least_bytes} bytes at least")
 
 
 def _read_config(path: str) -> t.Mapping[str, t.Any]:

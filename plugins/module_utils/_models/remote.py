@@ -18,8 +18,9 @@ from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry
     geometry_of_config,
     geometry_of_gguf,
 )
-from ansible_collections.knaster.inventory.plugins.module_utils._models.headers import Found
+from ansible_collections.knaster.inventory.plugins.module_utils._models.headers import Found, check_gguf_length
 from ansible_collections.knaster.inventory.plugins.module_utils._models.sources import (
+    HubFile,
     Source,
     base_of,
     commit_of,
@@ -65,7 +66,7 @@ class _Reader:
         self._hub = hub
         self._client = client
         self._revision: t.Optional[str] = None
-        self._files: t.Dict[str, t.Optional[int]] = {}
+        self._files: t.Dict[str, HubFile] = {}
 
     def read(self) -> Remote:
         model = describe_repo(self._source, self._base, self._hub, self._client)
@@ -110,10 +111,10 @@ class _Reader:
         return Found(weight_bytes=sum(self._size(name) for name in names), geometry=geometry, values={})
 
     def _size(self, name: str) -> int:
-        size = self._files.get(name)
-        if size is None:
+        found = self._files.get(name)
+        if found is None or found.size is None:
             raise SourceError("bad_answer", f"no size for {name}")
-        return size
+        return found.size
 
     def _read_safetensors(self, name: str) -> safetensors.Header:
         size = self._size(name)
@@ -133,6 +134,7 @@ class _Reader:
                 if len(data) >= sizes[0]:
                     raise ParseError("gguf", "truncated", detail=names[0]) from None
                 continue
+            check_gguf_length(header, sizes[0], names[0])
             # The headers of the other parts of a split file are as good as nothing.
             return Found(
                 weight_bytes=max(0, sum(sizes) - header.data_offset), geometry=geometry_of_gguf(header.facts), values={}

@@ -13,6 +13,7 @@ takes longer than its limits, whatever the other side does, and no text that lea
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -24,7 +25,7 @@ import threading
 import time
 import typing as t
 import urllib.parse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.knaster.inventory.plugins.module_utils._http import (
     Answer,
@@ -36,6 +37,8 @@ from ansible_collections.knaster.inventory.plugins.module_utils._http import (
     checked_endpoint,
     shown_address,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._models.headers import check_lengths
+from ansible_collections.knaster.inventory.plugins.module_utils._parsers.errors import ParseError
 from ansible_collections.knaster.inventory.plugins.module_utils._weights.judge import (
     COMPLETE,
     UNKNOWN,
@@ -56,6 +59,7 @@ _MAX_LISTING = 16 * 1024 * 1024
 _REPO = re.compile(r"^[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?$", re.ASCII)
 _REVISION = re.compile(r"^[\w][\w./-]*$", re.ASCII)
 _FILE = re.compile(r"^[\w. +()-]+(?:/[\w. +()-]+)*$", re.ASCII)
+_SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _TOKEN = re.compile(r"^[\x21-\x7e]+$")
 _SNAPSHOT = re.compile(r"^(?P<base>.*/models--[^/]+)/snapshots/[^/]+(?:/.*)?$")
 _HUB_WEIGHTS = (".safetensors", ".gguf", ".bin", ".pth", ".pt", ".onnx")
@@ -93,6 +97,11 @@ OUTCOMES: t.Mapping[str, t.Tuple[t.Optional[bool], str, str]] = {
         False,
         "The weights are not whole: {detail}.",
         "Finish the download; compare the files with the ones that the index names.",
+    ),
+    "size_differs": (
+        False,
+        "The endpoint {endpoint} has a file that is not as long as its own description says: {detail}.",
+        "Let the mirror fetch the file anew, or set another endpoint.",
     ),
     "endpoint_malformed": (
         None,
@@ -253,8 +262,19 @@ class Source:
 
 
 @dataclass(frozen=True)
+class HubFile:
+    """A file of a repository; what the hub does not say is None. ``sha256`` is there for files that it keeps as large ones."""
+
+    size: t.Optional[int] = None
+    sha256: t.Optional[str] = None
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """What is known of one source. ``available`` is None where it was not possible to find out."""
+    """What is known of one source. ``available`` is None where it was not possible to find out.
+
+    ``files`` are those of a repository that are meant, by name.
+    """
 
     source: str
     kind: t.Optional[str]
@@ -268,6 +288,7 @@ class Verdict:
     license: t.Optional[str] = None
     name: t.Optional[str] = None
     retry_after: t.Optional[int] = None
+    files: t.Mapping[str, HubFile] = field(default_factory=dict)
 
 
 def parse_source(text: str) -> Source:
@@ -324,23 +345,37 @@ def check_source(text: str, *, hub: Hub, limits: Limits) -> Verdict:
         return _redacted(replace(verdict, kind=kind), hub)
 
 
-def check_sources(texts: t.Iterable[str], *, hub: Hub, limits: Limits) -> t.List[Verdict]:
-    """Check every source; an endpoint that is down, slow or fed up is asked once and not for each of them."""
-    verdicts: t.List[Verdict] = []
-    known: t.Dict[str, Verdict] = {}
-    lost: t.Optional[Verdict] = None
-    for text in texts:
-        if text in known:
-            verdict = known[text]
-        elif lost is not None and _is_hub(text):
-            verdict = replace(lost, source=text)
-        else:
-            verdict = check_source(text, hub=hub, limits=limits)
+def check_sources(texts: t.Sequence[str], *, hub: Hub, limits: Limits, parallel: int = 1) -> t.List[Verdict]:
+    """Check every source once, so many at a time, and answer in their order.
+
+    An endpoint that is down, slow or fed up is asked no more once that is known; the first repository is asked alone, so
+    that one that is down is asked once.
+    """
+    asked = _Asked(hub, limits)
+    once = list(dict.fromkeys(texts))
+    first = next((text for text in once if _is_hub(text)), None)
+    known = {} if first is None else {first: asked.check(first)}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
+        waiting = {text: pool.submit(asked.check, text) for text in once if text != first}
+        known.update({text: future.result() for text, future in waiting.items()})
+    return [known[text] for text in texts]
+
+
+class _Asked:
+    """Asks for sources, and remembers what makes asking the endpoint pointless."""
+
+    def __init__(self, hub: Hub, limits: Limits) -> None:
+        self._hub = hub
+        self._limits = limits
+        self._lost: t.Optional[Verdict] = None
+
+    def check(self, text: str) -> Verdict:
+        if self._lost is not None and _is_hub(text):
+            return replace(self._lost, source=text)
+        verdict = check_source(text, hub=self._hub, limits=self._limits)
         if verdict.kind == "hub" and verdict.code in _OF_THE_ENDPOINT:
-            lost = verdict
-        known[text] = verdict
-        verdicts.append(verdict)
-    return verdicts
+            self._lost = verdict
+        return verdict
 
 
 def failed_sources(texts: t.Iterable[str], error: SourceError, *, hub: Hub, limits: Limits) -> t.List[Verdict]:
@@ -370,6 +405,11 @@ def verdict_to_plain(verdict: Verdict) -> t.Dict[str, t.Any]:
             plain[key] = value
     if verdict.size_bytes:
         plain["size_gb"] = size_gb(verdict.size_bytes)
+        plain["size_bytes"] = verdict.size_bytes
+    if verdict.files:
+        plain["files"] = [
+            {"name": name, "size_bytes": one.size, "sha256": one.sha256} for name, one in verdict.files.items()
+        ]
     return plain
 
 
@@ -468,6 +508,7 @@ def find_local_weights(path: str, limits: Limits) -> Weights:
 
 def _check_path(source: Source, path: str, limits: Limits) -> Verdict:
     one = find_local_weights(path, limits)
+    _check_lengths(one, limits)
     return Verdict(
         source=source.text,
         kind="path",
@@ -478,6 +519,30 @@ def _check_path(source: Source, path: str, limits: Limits) -> Verdict:
         size_bytes=one.size_bytes,
         name=one.name,
     )
+
+
+def _check_lengths(weights: Weights, limits: Limits) -> None:
+    """Raise a SourceError where a file is shorter than its own header says, or cannot be read in time."""
+    outcome: t.List[t.Optional[SourceError]] = []
+    # What waits for a dead share is left behind.
+    reader = threading.Thread(target=lambda: outcome.append(_fault_of_lengths(weights)), daemon=True)
+    reader.start()
+    reader.join(limits.total)
+    fault = outcome[0] if outcome else SourceError("path_timeout")
+    if fault is not None:
+        raise fault
+
+
+def _fault_of_lengths(weights: Weights) -> t.Optional[SourceError]:
+    try:
+        check_lengths(weights)
+    except ParseError as exc:
+        return SourceError("weights_partial", exc.reason)
+    except PermissionError:
+        return SourceError("path_unreadable")
+    except OSError:
+        return SourceError("path_missing")
+    return None
 
 
 def _is_part_of(path: str, first: str) -> bool:
@@ -556,7 +621,8 @@ def _ask(source: Source, base: str, hub: Hub, client: Client) -> Verdict:
     probe = client.request("HEAD", file_url(source, base, wanted[0], revision), follow=False)
     if probe.status not in (405, 501):
         raise_for_status(probe, hub)
-    sizes = [files[name] for name in wanted]
+        _check_size(wanted[0], files[wanted[0]].size, probe)
+    sizes = [files[name].size for name in wanted]
     return Verdict(
         source=source.text,
         kind="hub",
@@ -568,7 +634,17 @@ def _ask(source: Source, base: str, hub: Hub, client: Client) -> Verdict:
         gated=bool(model.get("gated")),
         license=_license(model),
         name=repo_name(model),
+        files={name: files[name] for name in wanted},
     )
+
+
+def _check_size(name: str, size: t.Optional[int], probe: Answer) -> None:
+    """Raise where the length of a file, as far as it is told before it is sent, is not the one of the description."""
+    told = probe.headers.get("x-linked-size")
+    if told is None and probe.status == 200:
+        told = probe.headers.get("content-length")
+    if size is not None and told is not None and re.match(r"^\d{1,18}$", told) and int(told) != size:
+        raise SourceError("size_differs", f"{name} has {told} bytes and not {size}")
 
 
 def describe_repo(source: Source, base: str, hub: Hub, client: Client) -> t.Dict[str, t.Any]:
@@ -619,21 +695,28 @@ def read_model(answer: Answer) -> t.Dict[str, t.Any]:
     return model
 
 
-def list_files(model: t.Mapping[str, t.Any]) -> t.Dict[str, t.Optional[int]]:
-    """Return the files that a hub lists, with their sizes where it says them."""
+def list_files(model: t.Mapping[str, t.Any]) -> t.Dict[str, HubFile]:
+    """Return the files that a hub lists, with their sizes and digests where it says them."""
     siblings = model.get("siblings")
     if not isinstance(siblings, list):
         raise SourceError("bad_answer", "a model without a list of files")
-    files: t.Dict[str, t.Optional[int]] = {}
+    files: t.Dict[str, HubFile] = {}
     for sibling in siblings:
         name = sibling.get("rfilename") if isinstance(sibling, dict) else None
         if isinstance(name, str):
             size = sibling.get("size")
-            files[name] = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+            known = isinstance(size, int) and not isinstance(size, bool) and size > 0
+            files[name] = HubFile(size if known else None, _digest(sibling.get("lfs")))
     return files
 
 
-def wanted_files(source: Source, files: t.Mapping[str, t.Optional[int]]) -> t.List[str]:
+def _digest(lfs: t.Any) -> t.Optional[str]:
+    """Return the SHA-256 that the hub keeps of a large file; None where it says none."""
+    digest = lfs.get("sha256") if isinstance(lfs, dict) else None
+    return digest if isinstance(digest, str) and _SHA256.match(digest) else None
+
+
+def wanted_files(source: Source, files: t.Collection[str]) -> t.List[str]:
     """Return the files of a repository that the source means; one at least."""
     if source.file is not None:
         if source.file not in files:

@@ -5,7 +5,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The header of a GGUF file: the facts about the model, and where its tensors begin.
+"""The header of a GGUF file: the facts about the model, where its tensors begin, and how long they are.
 
 Of long lists, such as a vocabulary, only the length is kept. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 (versions 2 and 3).
@@ -37,14 +37,28 @@ _SCALARS = {
 }  # fmt: skip
 _STRING, _LIST = 8, 9
 
+# Types of tensors by number: how many values a block has, and how many bytes (gguf-py 0.19, GGML_QUANT_SIZES).
+_BLOCKS = {
+    0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 10: (256, 84),
+    11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 16: (256, 66), 17: (256, 74), 18: (256, 98),
+    19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82), 23: (256, 136), 24: (1, 1), 25: (1, 2), 26: (1, 4),
+    27: (1, 8), 28: (1, 8), 29: (256, 56), 30: (1, 2), 34: (256, 54), 35: (256, 66), 39: (32, 17), 40: (64, 36),
+    41: (128, 18),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Header:
-    """The facts by key, the number of tensors, and the offset of the first tensor in the file."""
+    """The facts by key, the number of tensors, and the offset of the first tensor in the file.
+
+    ``least_bytes`` is how long the file is at least by its table of tensors; a tensor of a type that is not known counts
+    as nothing.
+    """
 
     facts: t.Mapping[str, t.Any]
     tensors: int
     data_offset: int
+    least_bytes: int
 
 
 class MoreNeededError(Exception):
@@ -115,14 +129,28 @@ def parse(data: bytes) -> Header:
     for _unused in range(keys):
         key = reader.text(_MAX_NAME)
         facts[key] = reader.value(reader.number("<I"))
+    end = 0
     for _unused in range(tensors):
-        reader.text(_MAX_NAME)
-        dimensions = reader.number("<I")
-        if dimensions > _MAX_DIMENSIONS:
-            raise ParseError("gguf", "not_gguf", detail=f"a tensor of {dimensions} dimensions")
-        # Its dimensions, its type and its offset.
-        reader.take(8 * dimensions + 4 + 8)
+        end = max(end, _end_of_tensor(reader))
     alignment = facts.get("general.alignment", 32)
     if not isinstance(alignment, int) or isinstance(alignment, bool) or not 0 < alignment <= 1 << 20:
         raise ParseError("gguf", "not_gguf", detail=f"an alignment of {alignment!r}"[:100])
-    return Header(facts=facts, tensors=tensors, data_offset=-(-reader.position // alignment) * alignment)
+    offset = -(-reader.position // alignment) * alignment
+    # Without tensors nothing has to follow, not even what would align them.
+    return Header(
+        facts=facts, tensors=tensors, data_offset=offset, least_bytes=offset + end if end else reader.position
+    )
+
+
+def _end_of_tensor(reader: _Reader) -> int:
+    """Read one row of the table of tensors and return where its data end, from the first tensor on."""
+    reader.text(_MAX_NAME)
+    dimensions = reader.number("<I")
+    if dimensions > _MAX_DIMENSIONS:
+        raise ParseError("gguf", "not_gguf", detail=f"a tensor of {dimensions} dimensions")
+    values = 1
+    for _unused in range(dimensions):
+        values *= reader.number("<Q")
+    values_each, bytes_each = _BLOCKS.get(reader.number("<I"), (1, 0))
+    offset: int = reader.number("<Q")
+    return offset + -(-values // values_each) * bytes_each

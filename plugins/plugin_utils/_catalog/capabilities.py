@@ -17,12 +17,14 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import option_name
+
 if t.TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Model
 
-TOOLS, REASONING = "tools", "reasoning"
+TOOLS, REASONING, VISION = "tools", "reasoning", "vision"
 
 # Options that switch a capability on, by engine. An engine or a capability that is not here needs none: vLLM and SGLang take
 # pictures as soon as the model does, llama.cpp reads calls and thoughts by the model's own template, Ollama by its library.
@@ -31,14 +33,19 @@ _SWITCHES: Mapping[tuple[str, str], str] = {
     ("vllm", REASONING): "--reasoning-parser",
     ("sglang", TOOLS): "--tool-call-parser",
     ("sglang", REASONING): "--reasoning-parser",
+    # What reads pictures is a file of its own (llama.cpp of October 2026, tools/mtmd).
+    ("llamacpp", VISION): "--mmproj",
 }
+# Other names of a switch.
+_SAME: Mapping[str, str] = {"-mm": "--mmproj", "--mmproj-url": "--mmproj", "-mmu": "--mmproj"}
 # Options that a switch needs beside it.
 _BESIDE: Mapping[tuple[str, str], tuple[str, ...]] = {("vllm", TOOLS): ("--enable-auto-tool-choice",)}
 # Options that switch a capability off.
 _OFF: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("llamacpp", TOOLS): ("--no-jinja",),
     ("llamacpp", REASONING): ("--no-jinja",),
-    ("vllm", "vision"): ("--language-model-only",),
+    ("vllm", VISION): ("--language-model-only",),
+    ("llamacpp", VISION): ("--no-mmproj",),
 }
 
 
@@ -88,20 +95,14 @@ FAMILIES: tuple[Family, ...] = (
 )
 
 
-def option_of(word: str) -> str:
-    """Return the option that a word of a command line is, as engines compare it."""
-    option = word.partition("=")[0]
-    return option.replace("_", "-") if option.startswith("--") else option
-
-
 def join_args(own: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     """Return the words with further options behind them, without those that they have already."""
-    given = {option_of(word) for word in own if word.startswith("-")}
+    given = {option_name(word) for word in own if word.startswith("-")}
     found = list(own)
     wanted = True
     for word in more:
         if word.startswith("-") and not word.lstrip("-")[:1].isdigit():
-            wanted = option_of(word) not in given
+            wanted = option_name(word) not in given
         if wanted:
             found.append(word)
     return tuple(found)
@@ -128,12 +129,15 @@ def args_for(model: Model, engine: str, own: Sequence[str] = ()) -> tuple[str, .
     """
     names = ((model.source or "").rpartition("/")[2], model.name)
     given = join_args(own, model.engine_args.get(engine, ()))
+    if engine == "llamacpp" and model.sequences > 1:
+        # It makes so many slots, each with its own cache; other engines share theirs among what comes.
+        given = join_args(given, ("--parallel", str(model.sequences)))
     return join_args(given, find_switches(names, model.capabilities, engine))
 
 
 def switched_on(capabilities: Sequence[str], engine: str, args: Sequence[str]) -> tuple[str, ...]:
     """Return the capabilities that an engine has with these words on its command line."""
-    given = {option_of(word) for word in args}
+    given = {_SAME.get(option, option) for option in map(option_name, args)}
 
     def is_on(capability: str) -> bool:
         key = (engine, capability)

@@ -47,6 +47,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules i
     check_twice,
     classes_of,
     labels_of,
+    settle_size,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import explain, read_values
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import MAX_VIOLATIONS, find_violations
@@ -194,7 +195,7 @@ def _examine(
         open_engines=open_engines or "engines" in missing,
         hint=hint,
     )
-    models = [(entry, _read_model(entry, raw)) for entry, raw in entries["models"]]
+    models = [(entry, settle_size(entry, _read_model(entry, raw), rules)) for entry, raw in entries["models"]]
     names = check_models(models, rules)
     resolved = check_roles([(entry, _read_role(entry, raw)) for entry, raw in entries["roles"]], names, rules)
     return Catalog(models=tuple(model for _entry, model in models), roles=tuple(resolved), gpus=own_gpus, engines=table)

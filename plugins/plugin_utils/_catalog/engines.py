@@ -59,7 +59,8 @@ BUILTIN_ENGINES: Mapping[str, Engine] = {
             quantizations={
                 # Kernels for 8-bit integers end before compute capability 10; the 4-bit float ones begin where they do.
                 "int8-w8a8": CapWindow(low=(7, 5), high=(9, 9)),
-                "fp8-w8a8": CapWindow(low=(8, 9)),
+                # Below 8.9 weights in FP8 are used as weights only (vLLM 0.33, fp8.py and marlin_utils_fp8.py).
+                "fp8-w8a8": CapWindow(low=(7, 5)),
                 "mxfp4": CapWindow(low=(8, 0)),
                 "w4a8-fp8": CapWindow(low=(9, 0)),
                 "nvfp4-w4a4": CapWindow(low=(10, 0)),

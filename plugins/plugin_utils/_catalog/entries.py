@@ -25,6 +25,8 @@ ComputeCap = tuple[int, int]
 
 DEFAULT_PRIORITY = 100
 SIMULATOR = "sim"
+# The class of a profile that carries arguments for whatever GPUs a model fits.
+ANY_CLASS = "any"
 
 ALWAYS_ON = "always_on"
 ON_DEMAND = "on_demand"
@@ -42,7 +44,10 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How a model runs on one GPU class, or on the CPU (``gpu_class`` None; then ``gpus_per_node`` is 0)."""
+    """How a model runs on one GPU class, or on the CPU (``gpu_class`` None; then ``gpus_per_node`` is 0).
+
+    ``context_length`` and ``sequences`` are those of a way that was computed, where they are not the model's own.
+    """
 
     name: str
     engine: str = "vllm"
@@ -57,9 +62,11 @@ class Profile:
     min_disk_gb: float | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     weight: float = 1
-    priority: int = 0
+    priority: float = 0
     startup_timeout: int = 1200
     gpu_nodes: bool = False
+    context_length: int | None = None
+    sequences: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +90,7 @@ class Model:
     routing_profile: str | None = None
     slo: Mapping[str, int] = field(default_factory=dict)  # milliseconds
     context_length: int | None = None
+    sequences: int = 1
     max_output: int | None = None
     capabilities: tuple[str, ...] = ()
     license: str | None = None
@@ -101,6 +109,13 @@ class Model:
         if self.scaling.min > 0:
             return ALWAYS_ON
         return ON_DEMAND if self.scaling.max > 0 else OFF
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is to run, and on which GPUs is left to what there is."""
+        wanted = self.per_node or (self.scaling is not None and self.scaling.max > 0)
+        open_profiles = not self.profiles or any(profile.gpu_class == ANY_CLASS for profile in self.profiles)
+        return bool(wanted and open_profiles)
 
     @property
     def simulated(self) -> bool:

@@ -29,6 +29,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import gpu_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.layers import difference
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import vram_gb
 
 if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ComputeCap
@@ -87,7 +88,7 @@ def _plain_item(item: t.Any) -> t.Any:
 def plain_catalog(catalog: Catalog) -> dict[str, t.Any]:
     """Return the lists of a catalog in declaration order; engines are those that the catalog adds to the table."""
     return {
-        "models": [plain(model) for model in catalog.models],
+        "models": [_with_size(model, catalog) for model in catalog.models],
         "roles": [plain(role) for role in catalog.roles],
         "gpus": [_over(gpu_table().get(gpu.name), gpu) for gpu in catalog.gpus],
         "engines": [
@@ -96,6 +97,15 @@ def plain_catalog(catalog: Catalog) -> dict[str, t.Any]:
             if BUILTIN_ENGINES.get(name) is not item
         ],
     }
+
+
+def _with_size(model: Model, catalog: Catalog) -> dict[str, t.Any]:
+    """Return a model as plain data with the size that follows from its facts, where it states none."""
+    document = plain(model)
+    if model.vram_gb is None and (size := vram_gb(model, catalog.engines)) is not None:
+        first: dict[str, t.Any] = {key: document[key] for key in ("name", "kind") if key in document}
+        document = {**first, "vram_gb": size, **document}
+    return document
 
 
 def _over(shipped: GpuClass | Engine | None, value: GpuClass | Engine) -> dict[str, t.Any]:

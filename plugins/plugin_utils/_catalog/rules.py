@@ -10,22 +10,15 @@ A rule looks only at values that were read without an error, so that one mistake
 
 from __future__ import annotations
 
-import bisect
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
-    LEAST_CONTEXT,
-    need_gib,
-    usable_gib,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import (
-    cache_tokens,
-    changes_memory,
-    check_arguments,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import SIMULATOR
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import fit
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT, Gpu
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import check_arguments
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ANY_CLASS, SIMULATOR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import computed_vram_gb, serve
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shown, suggest
 
 if t.TYPE_CHECKING:
@@ -42,6 +35,8 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Entry
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import Keys
 
+# How far a stated size may be from the one that follows from the facts of a model, as a share of that.
+_FAR_OFF = 0.15
 CAPABILITIES = ("tools", "vision", "embeddings", "reasoning", "audio")
 
 # Words in the name of a licence that keep a model out of commercial use.
@@ -106,6 +101,23 @@ def check_twice(kind: str, named: Iterable[tuple[Entry, GpuClass | Engine | Role
             entry.error("duplicate", ("name",), message, "remove one of the two, or give it another name")
 
 
+def settle_size(entry: Entry, model: Model, rules: Rules) -> Model:
+    """Return a model that states its size only where that is another one than its facts say, and warn where it is far off.
+
+    What our own documents say of a model that has facts is read back as what follows from them.
+    """
+    stated, facts = model.vram_gb, ("memory", "engines", "context", "context_length")
+    if stated is None or not entry.good(("vram_gb",), *((key,) for key in facts)):
+        return model
+    computed = computed_vram_gb(model, rules.engines)
+    if computed is None or computed == stated:
+        return model if computed is None else replace(model, vram_gb=None)
+    if abs(stated - computed) > computed * _FAR_OFF:
+        message = f"vram_gb {stated:g} is far from the {computed} GB that follow from memory"
+        entry.warn("size", ("vram_gb",), message, "correct one of the two, or leave vram_gb out")
+    return model
+
+
 def check_models(models: Sequence[tuple[Entry, Model]], rules: Rules) -> Named:
     """Check every model and what the models say of each other; return who answers to which name."""
     for entry, model in models:
@@ -152,8 +164,8 @@ def _check_model(entry: Entry, model: Model, rules: Rules) -> None:
     if heads and kv_heads and heads % kv_heads and entry.good(("memory",)):
         message = f"{heads} attention heads cannot share {kv_heads} key/value heads evenly"
         entry.error("arithmetic", ("memory", "kv_heads"), message, f"one of {_divisors(heads)}")
-    if model.profiles and not model.source and entry.good(("source",)):
-        message = "a model with profiles needs a source"
+    if (model.profiles or model.is_open) and not model.source and entry.good(("source",), ("scaling",)):
+        message = f"a model with {'profiles' if model.profiles else 'scaling'} needs a source"
         entry.error("incomplete", ("source",), message, "a path to the weights or a hub id, such as source: org/name")
     for index, profile in enumerate(model.profiles):
         keys: Keys = ("profiles", index)
@@ -208,7 +220,8 @@ def _check_profile(entry: Entry, keys: Keys, model: Model, profile: Profile, *, 
             entry.error("incomplete", (*keys, "gpu_class"), message, remedy)
     else:
         _check_split(entry, keys, model, profile, engine)
-        _check_card(entry, keys, model, profile, engine=engine, rules=rules)
+        if profile.gpu_class != ANY_CLASS:
+            _check_card(entry, keys, model, profile, engine=engine, rules=rules)
     _check_reach(entry, (*keys, "engine"), model, engine)
     if entry.good((*keys, "args"), (*keys, "env")):
         check_arguments(entry, keys, model, profile)
@@ -249,7 +262,7 @@ def _check_card(entry: Entry, keys: Keys, model: Model, profile: Profile, *, eng
     if share and largest and share > largest and entry.good(("vram_gb",), (*keys, "tp"), (*keys, "pp")):
         message = f"{share:g} GB per GPU is more than {card.name} has ({largest:g} GB)"
         entry.error("cannot_run", at, message, "a larger class of GPUs, or a larger tp")
-    elif entry.good(("memory",), (*keys, "tp"), (*keys, "pp"), (*keys, "args")) and not changes_memory(profile):
+    elif entry.good(("memory",), (*keys, "tp"), (*keys, "pp"), (*keys, "args"), (*keys, "env")):
         _check_memory(entry, keys, model, profile, engine=engine, card=card)
 
 
@@ -290,27 +303,20 @@ def _find_classes(name: str, rules: Rules) -> list[str]:
 
 def _check_memory(entry: Entry, keys: Keys, model: Model, profile: Profile, *, engine: Engine, card: GpuClass) -> None:
     """Report a context that weights and overhead leave no room for on a GPU of this class."""
-    tokens, mib = cache_tokens(model, profile), most_mib(card)
-    if not tokens or not mib or model.memory is None or model.memory.weights_gib is None:
+    served, mib = serve(model, profile.engine, engine, profile), most_mib(card)
+    if served is None or not mib:
         return
-
-    def need(context: int) -> float:
-        return need_gib(facts, context=context, tp=profile.tp, pp=profile.pp) or 0.0
-
-    facts = model.memory
-    have = usable_gib(
-        mib,
-        utilisation=engine.utilisation,
-        overhead_gib=engine.overhead_gib,
-        overhead_large_gib=engine.overhead_large_gib,
+    found = fit(served.case(Gpu(mib, gpu_class=card.name)))
+    if found.fits is not False:
+        return
+    requests = f" for each of {served.run.sequences} requests" if served.run.sequences > 1 else ""
+    wanted = f"{found.need.gib:.1f} GiB a GPU with a context of {served.run.context}{requests}"
+    message = (
+        f"{model.name} needs {wanted}, but {engine.name} may use {max(0.0, found.usable_gib):.1f} GiB of {card.name}"
     )
-    if need(tokens) <= have:
-        return
-    wanted = f"{need(tokens):.1f} GiB a GPU with a context of {tokens}"
-    message = f"{model.name} needs {wanted}, but {engine.name} may use {max(0.0, have):.1f} GiB of {card.name}"
-    most = bisect.bisect_right(range(tokens), have, key=need) - 1 if need(0) <= have else 0
+    most = found.largest_context or 0
     remedy = "a larger class of GPUs, or a larger tp"
-    if most >= LEAST_CONTEXT:
+    if LEAST_CONTEXT <= most < (served.run.context or 0):
         remedy = f"the largest context here is {most // 256 * 256}; or {remedy}"
     entry.error("cannot_run", (*keys, "gpu_class"), message, remedy)
 
@@ -343,10 +349,11 @@ def _check_scaling(entry: Entry, model: Model) -> None:
     if model.per_node and entry.good(("per_node",)):
         message = "per_node runs one on every node that matches, so there is no number to scale"
         entry.error("contradiction", ("per_node",), message, "remove per_node, or scaling")
-    if model.scaling.max > 0 and not model.profiles:
-        key = "min" if model.scaling.min else "max"
-        message = f"scaling asks for {model.scaling.max} replica(s), but there is no profile to run one"
-        entry.error("incomplete", ("scaling", key), message, "add a profile, or write min: 0 and max: 0")
+    known = model.vram_gb is not None or (model.memory is not None and model.memory.weights_gib is not None)
+    if model.is_open and not known and entry.good(("memory",), ("vram_gb",)):
+        message = f"scaling asks for {model.scaling.max} replica(s), but nothing says what one needs"
+        remedy = "write memory with weights_gib, vram_gb, or a profile for a class of GPUs"
+        entry.error("incomplete", ("scaling",), message, remedy)
 
 
 def _check_notes(entry: Entry, model: Model, served: Sequence[Engine]) -> None:
@@ -591,10 +598,21 @@ def _check_slot(entry: Entry, keys: Keys, role: Role, found: tuple[Entry, Model]
         entry.error("contradiction", keys, message, "raise max_cc, or name another model")
     else:
         card = rules.gpus.get(needs.gpu_class or "")
-        largest = max(card.memory_gb, default=None) if card else None
-        if card and largest and model.vram_gb and model.vram_gb > largest:
-            message = f"{model.name} ({where}) needs {model.vram_gb:g} GB, more than {card.name} has ({largest:g} GB)"
+        if card and (told := _too_large(model, rules.engines.get(needs.engine), needs.engine, card)):
+            message = f"{model.name} ({where}) needs {told}"
             entry.error("contradiction", keys, message, "name a smaller model, or another gpu_class")
+
+
+def _too_large(model: Model, engine: Engine | None, name: str, card: GpuClass) -> str:
+    """Return what a model needs and a class of GPUs has not; an empty text where it fits or that is not known."""
+    largest, mib = max(card.memory_gb, default=None), most_mib(card)
+    if largest and model.vram_gb and model.vram_gb > largest:
+        return f"{model.vram_gb:g} GB, more than {card.name} has ({largest:g} GB)"
+    served = serve(model, name, engine)
+    found = fit(served.case(Gpu(mib, gpu_class=card.name))) if served is not None and mib else None
+    if found is None or found.fits is not False:
+        return ""
+    return f"{found.need.gib:.1f} GiB, more than {name} may use of {card.name} ({max(0.0, found.usable_gib):.1f} GiB)"
 
 
 def _check_groups(roles: Sequence[tuple[Entry, Role]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import vram_gb
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.rules import format_cap
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 
@@ -44,7 +45,7 @@ def format_catalog(catalog: Catalog, where: Places | None = None) -> str:
     blocks: list[list[str]] = []
     if catalog.models:
         header = ["model", "kind", "GB", "min cc", "engines", "context", "serving", "min", "max"]
-        rows = [_model_row(model) for model in catalog.models]
+        rows = [_model_row(model, catalog) for model in catalog.models]
         if where is not None:
             header.append("fits a GPU of")
             rows = [[*row, _some(where.models[row[0]])] for row in rows]
@@ -63,12 +64,12 @@ def format_catalog(catalog: Catalog, where: Places | None = None) -> str:
     return "\n\n".join("\n".join(block) for block in blocks) or "The catalog is empty."
 
 
-def _model_row(model: Model) -> list[t.Any]:
+def _model_row(model: Model, catalog: Catalog) -> list[t.Any]:
     scaling = model.scaling
     return [
         model.name,
         model.kind,
-        model.vram_gb,
+        vram_gb(model, catalog.engines),
         format_cap(model.min_cc) if model.min_cc else None,
         ", ".join(model.engines),
         model.context_length or model.context,

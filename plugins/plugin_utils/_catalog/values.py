@@ -177,7 +177,12 @@ def _read_sizes(value: t.Any) -> tuple[float, ...]:
     return tuple(sorted({_narrow(size) for size in (value if isinstance(value, list) else [value]) if size}))
 
 
+def _read_context(value: int | str) -> int | None:
+    return None if isinstance(value, str) else value
+
+
 _READERS: Mapping[str, Callable[[t.Any], t.Any]] = {
+    "context_length": _read_context,
     "min_cc": read_compute_cap,
     "max_cc": read_compute_cap,
     "compute_cap": read_compute_cap,

@@ -29,6 +29,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerp
     find_drift,
     role_fingerprint,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import recorded_way
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import MODEL, placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
@@ -77,8 +78,8 @@ class DriftFinder:
     def _model_drift(self, recorded: str, name: str, told: t.Any) -> Drift:
         profile_name = told.get("name") if isinstance(told, dict) else told
         model = self._models.get(name)
-        profiles = model.profiles if model is not None else ()
-        profile = next((one for one in profiles if one.name == profile_name), None)
+        way = told if isinstance(told, dict) else None
+        profile = None if model is None else recorded_way(model, {**(way or {}), "profile": profile_name, "way": way})
         return find_drift(recorded, _without_defaults(told) if isinstance(told, dict) else None, profile)
 
 
@@ -162,8 +163,8 @@ def judge_models(plan: Mapping[str, t.Any], replicas: Sequence[Mapping[str, t.An
         name: Standing(name=name, wanted=wanted[name], placed=placed[name]) for name in sorted(wanted, key=natural_key)
     }
     _observe(standing, replicas)
-    on_demand = {name for name, kind in kinds.items() if kind == ON_DEMAND and known[name].profiles}
-    off = {name for name, kind in kinds.items() if kind == OFF and known[name].profiles}
+    on_demand = {name for name, kind in kinds.items() if kind == ON_DEMAND}
+    off = {name for name, kind in kinds.items() if kind == OFF}
     on_demand |= {one["model"] for one in plan.get("on_demand") or () if one["model"] not in known}
     off |= {name for name in plan.get("off") or () if name not in known}
     simulated = {model.name for model in catalog.models if model.simulated}

@@ -51,13 +51,15 @@ def unit_ask(asks: Sequence[tuple[Role, Ask]], engines: Mapping[str, Engine]) ->
     """
     if len(asks) == 1:
         return asks[0][1]
-    sizes = [ask.vram_gb for _role, ask in asks]
+    sizes = [ask.vram_gb for _role, ask in asks if ask.vram_gb is not None]
     selector: dict[str, str] = {}
     for _role, ask in asks:
         for key, value in ask.selector.items():
             if selector.setdefault(key, value) != value:
                 return None
-    if None in sizes or any(len({value for value in values if value}) > 1 for values in _exclusive(asks)):
+    if any(ask.vram_gb is None and not ask.exact for _role, ask in asks):
+        return None
+    if any(len({value for value in values if value}) > 1 for values in _exclusive(asks)):
         return None
     return replace(
         asks[0][1],
@@ -72,7 +74,7 @@ def unit_ask(asks: Sequence[tuple[Role, Ask]], engines: Mapping[str, Engine]) ->
         engine_max_cc=min((ask.engine_max_cc for _role, ask in asks if ask.engine_max_cc), default=None),
         engine_gaps=tuple(gap for _role, ask in asks for gap in ask.engine_gaps),
         engine_vendors=_common_vendors(asks),
-        vram_gb=sum(size for size in sizes if size) + sum(overhead_gb(role, engines) for role, _ask in asks),
+        vram_gb=None if len(sizes) < len(asks) else sum(sizes) + sum(overhead_gb(role, engines) for role, _ask in asks),
         exact=tuple(exact for _role, ask in asks for exact in ask.exact),
         beside_gib=sum((ask.vram_gb or 0) + overhead_gb(role, engines) for role, ask in asks if not ask.exact),
         selector=selector,
@@ -183,7 +185,7 @@ def expand_units(requests: Iterable[Request]) -> None:
 def memory_fractions(unit: Request, engines: Mapping[str, Engine]) -> dict[str, float]:
     """Return the share of the GPU for each member's engine; together they leave what no engine may use."""
     parts = {
-        member.name: (member.candidates[0].ask.vram_gb or 0) + overhead_gb(_role(member), engines)
+        member.name: (member.candidates[0].ask.size_gb or 0) + overhead_gb(_role(member), engines)
         for member in unit.members
     }
     total = sum(parts.values())

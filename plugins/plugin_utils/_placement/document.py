@@ -18,6 +18,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerp
     role_fingerprint,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import record_way
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
     EXTERNAL,
     UNHEALTHY,
@@ -83,12 +84,13 @@ class _Template:
 class Writer:
     """Turns a finished plan into the document."""
 
-    def __init__(self, search: Search, models: Sequence[Model]) -> None:
+    def __init__(self, search: Search, models: Sequence[Model], written: Sequence[Model]) -> None:
         self.search = search
         self.requests = search.requests
         self.ledger = search.ledger
         self.fleet = search.ledger.fleet
         self.models = models
+        self._written = {model.name: model for model in written}
         self.weights = search.filler.weights
         # Who has each GPU, and by pool; what is on GPUs that no profile shows now.
         self.owner: dict[int, str] = {}
@@ -204,7 +206,9 @@ class Writer:
         what = "no GPU is asked for" if rule == "cpu" else "no GPU that fits can be had"
         return _Template(
             gpu={},
-            fitting=models_fitting_cpu(self.models, size, engine=role.needs.engine, kind=role.needs.kind),
+            fitting=models_fitting_cpu(
+                self.models, size, engine=role.needs.engine, kind=role.needs.kind, engines=self.weights.engines
+            ),
             why={"rule": rule, "text": f"{what}; spread over the nodes that admit it, the largest memory first"},
         )
 
@@ -219,7 +223,7 @@ class Writer:
             "with": [f"{name}/{one['replica']}" for name in others],
             "memory_fraction": memory_fractions(unit, self.weights.engines)[request.name],
         }
-        size = size_text(unit.candidates[0].ask.vram_gb or 0)
+        size = size_text(unit.candidates[0].ask.size_gb or 0)
         one["why"]["rule"] = "colocate"
         one["why"]["text"] += f"; shared with {listing(others)}, together {size} GB"
 
@@ -270,6 +274,9 @@ class Writer:
             "profile": profile.name,
             "fingerprint": fingerprint(profile),
         }
+        way = record_way(self._written[name], profile)
+        if way is not None:
+            one["way"] = way
         if placement.fabric is not None:
             one["fabric"] = placement.fabric
         if profile.gpu_class is not None:

@@ -142,7 +142,8 @@ class Explainer:
         }
         able = sorted(node for node, count in free.items() if count >= candidate.gpus)
         total = sum(free.values())
-        size = "" if candidate.ask.vram_gb is None else f" of at least {size_text(candidate.ask.vram_gb)} GB"
+        size_gb = candidate.ask.size_gb
+        size = "" if size_gb is None else f" of at least {size_text(size_gb)} GB"
         if candidate.nodes > 1:
             blocks: dict[str, int] = {}
             for node in able:

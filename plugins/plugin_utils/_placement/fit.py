@@ -18,14 +18,13 @@ import math
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
-    LEAST_CONTEXT,
-    need_gib,
-    usable_gib,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import (
-    cache_tokens,
-    changes_memory,
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Gpu
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import (
+    Served,
+    needed_and_usable,
+    nominal_gb,
+    serve,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
     EXTERNAL,
@@ -40,7 +39,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         CapWindow,
         ComputeCap,
@@ -55,19 +53,16 @@ if t.TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exact:
-    """Memory facts of a model with how it is run: decides per GPU, beside the nominal size."""
-
-    facts: MemoryFacts
-    context: int
-    tp: int = 1
-    pp: int = 1
+_NO_GPU = Gpu(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What one GPU, and the node around it, must offer. ``None`` asks nothing."""
+    """What one GPU, and the node around it, must offer. ``None`` asks nothing.
+
+    ``exact`` are the models whose memory is computed for each GPU, ``beside_gib`` what others take of it; ``vram_gb`` is a
+    size that was stated.
+    """
 
     engines: tuple[str, ...] = ()
     kind: str | None = None
@@ -80,16 +75,22 @@ class Ask:
     engine_gaps: tuple[CapWindow, ...] = ()
     engine_vendors: tuple[str, ...] = ()
     vram_gb: Number | None = None
-    exact: tuple[Exact, ...] = ()
+    exact: tuple[Served, ...] = ()
     beside_gib: float = 0.0
     engine: str = ""
-    utilisation: float | None = None
-    overhead_gib: float | None = None
-    overhead_large_gib: float | None = None
     node: str | None = None
     selector: Mapping[str, str] = field(default_factory=dict)
     whole_group: bool = False
     passthrough: bool = True
+    # What was computed already, by GPU.
+    computed: dict[Gpu, tuple[float, float]] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def size_gb(self) -> Number | None:
+        """The size of the smallest GPU that does, as its box has it: as stated or, without that, by the facts."""
+        if self.vram_gb is not None or not self.exact:
+            return self.vram_gb
+        return nominal_gb(self.exact, self.beside_gib)
 
 
 def gpu_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str | None = None) -> str | None:  # noqa: C901, PLR0911, PLR0912
@@ -142,18 +143,14 @@ def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
     """What is needed and what the engine may use of a GPU, in GiB; (0, 0) where nothing exact is known."""
     if shape.memory_mib is None:
         return 0.0, 0.0
-    needs = [need_gib(exact.facts, context=exact.context, tp=exact.tp, pp=exact.pp) for exact in ask.exact]
-    known = [need for need in needs if need is not None]
-    if not known:
+    if not ask.exact:
         return 0.0, 0.0
-    have = usable_gib(
-        shape.memory_mib,
-        reserved_mib=shape.reserved_mib,
-        utilisation=ask.utilisation,
-        overhead_gib=ask.overhead_gib,
-        overhead_large_gib=ask.overhead_large_gib,
-    )
-    return sum(known) + ask.beside_gib, have
+    gpu = Gpu(shape.memory_mib, shape.reserved_mib, shape.gpu_class or "")
+    found = ask.computed.get(gpu)
+    if found is None:
+        needed, have = needed_and_usable(ask.exact, gpu)
+        found = ask.computed[gpu] = needed + ask.beside_gib, have
+    return found
 
 
 def shared_mib(ask: Ask, shape: Shape) -> int:
@@ -192,8 +189,10 @@ def flag_refusal(ask: Ask, flags: int) -> str | None:
 def ask_of_role(role: Role, models: Mapping[str, Model], engines: Mapping[str, Engine], *, passthrough: bool) -> Ask:
     """What a role asks of a GPU: its needs, and the needs of the models that its slots are fixed to."""
     needs = role.needs
-    served = [models[slot.model] for slot in role.slots if slot.model is not None and slot.model in models]
+    slots = [(models[slot.model], slot.args) for slot in role.slots if slot.model is not None and slot.model in models]
+    served = [model for model, _args in slots]
     engine = engines.get(needs.engine)
+    exact = [serve(model, needs.engine, engine, args=args) for model, args in slots]
     declared = sum(model.vram_gb for model in served if model.vram_gb is not None)
     vram = max((size for size in (needs.min_vram_gb, declared or None) if size is not None), default=None)
     floors = [cap for cap in (needs.min_cc, *(model.min_cc for model in served)) if cap is not None]
@@ -205,7 +204,7 @@ def ask_of_role(role: Role, models: Mapping[str, Model], engines: Mapping[str, E
         min_cc=max(floors, default=None),
         max_cc=needs.max_cc,
         vram_gb=vram,
-        exact=tuple(exact for exact in map(_exact_alone, served) if exact is not None),
+        exact=tuple(one for one in exact if one is not None),
         node=needs.node,
         selector=needs.node_selector,
         passthrough=passthrough,
@@ -217,10 +216,7 @@ def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine]
     """What one GPU of a shard must offer, per rank."""
     ranks = profile.tp * profile.pp
     vram = None if model.vram_gb is None else model.vram_gb if ranks == 1 else math.ceil(model.vram_gb / ranks)
-    exact = None
-    # Arguments that change what the engine takes of a GPU leave only the stated size to go by.
-    if model.memory is not None and model.memory.weights_gib is not None and not changes_memory(profile):
-        exact = Exact(facts=model.memory, context=context_of(model, profile), tp=profile.tp, pp=profile.pp)
+    exact = serve(model, profile.engine, engines.get(profile.engine), profile)
     return Ask(
         engines=(profile.engine,),
         gpu_class=profile.gpu_class,
@@ -236,7 +232,7 @@ def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine]
 
 def ask_of_model(model: Model, engine_name: str, engines: Mapping[str, Engine]) -> Ask:
     """What a model asks of a GPU on which a role runs this engine."""
-    exact = _exact_alone(model)
+    exact = serve(model, engine_name, engines.get(engine_name))
     return Ask(
         engines=model.engines,
         kind=model.kind,
@@ -264,16 +260,22 @@ def models_fitting(
 
 
 def models_fitting_cpu(
-    models: Sequence[Model], memory_gb: Number | None, *, engine: str, kind: str | None
+    models: Sequence[Model],
+    memory_gb: Number | None,
+    *,
+    engine: str,
+    kind: str | None,
+    engines: Mapping[str, Engine] = BUILTIN_ENGINES,
 ) -> list[str]:
     """The names of the models that an engine can serve from main memory of this size, in catalog order."""
-    return [
-        model.name
-        for model in models
-        if engine in model.engines
-        and (kind is None or model.kind == kind)
-        and (memory_gb is None or model.vram_gb is None or model.vram_gb <= memory_gb)
-    ]
+    names = []
+    for model in models:
+        if engine in model.engines and (kind is None or model.kind == kind):
+            served = serve(model, engine, engines.get(engine))
+            size = model.vram_gb if served is None else needed_and_usable([served], _NO_GPU)[0]
+            if memory_gb is None or size is None or size <= memory_gb:
+                names.append(model.name)
+    return names
 
 
 def _of_engine(name: str, engine: Engine | None, quantizations: Sequence[str | None]) -> dict[str, t.Any]:
@@ -286,24 +288,4 @@ def _of_engine(name: str, engine: Engine | None, quantizations: Sequence[str | N
         "engine_max_cc": min((window.high for window in windows if window.high is not None), default=None),
         "engine_gaps": engine.gaps,
         "engine_vendors": engine.vendors,
-        "utilisation": engine.utilisation,
-        "overhead_gib": engine.overhead_gib,
-        "overhead_large_gib": engine.overhead_large_gib,
     }
-
-
-def _exact_alone(model: Model) -> Exact | None:
-    if model.memory is None or model.memory.weights_gib is None:
-        return None
-    return Exact(facts=model.memory, context=_context(model))
-
-
-def context_of(model: Model, profile: Profile) -> int:
-    """Return for how many tokens of context a profile runs a model."""
-    return cache_tokens(model, profile) or _context(model)
-
-
-def _context(model: Model) -> int:
-    if model.context_length:
-        return model.context_length
-    return min(LEAST_CONTEXT, model.context or LEAST_CONTEXT)

@@ -582,7 +582,7 @@ def _least_gpu(ask: Ask) -> dict[str, t.Any] | None:
     """Return the smallest GPU that an ask accepts, as a profile would list it; ``None`` where there is none."""
     floor, top = _cap_range(ask)
     vendors = (ask.vendor,) if ask.vendor else ask.engine_vendors
-    gpu: dict[str, t.Any] = {"memory_gb": ask.vram_gb or 1}
+    gpu: dict[str, t.Any] = {"memory_gb": ask.size_gb or 1}
     if ask.gpu_class is not None:
         gpu["gpu_class"] = ask.gpu_class
     if floor is not None or top is not None:

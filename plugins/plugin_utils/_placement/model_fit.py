@@ -14,12 +14,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.ask import Question, answer_to_plain, ask
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import ENGINE_MEMORY, engine_memory
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import ENGINE_MEMORY
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT, Gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Gpu
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import cache_arguments
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import least_context, memory_of_engine
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.columns import format_columns
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
@@ -27,7 +27,6 @@ if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.module_utils._memory.ask import Answer
-    from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import EngineMemory
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
         ComputeCap,
         Engine,
@@ -214,7 +213,7 @@ def _refusal(model: Model, name: str, engine: Engine | None, kind: Kind) -> str 
 
 def _question(model: Model, name: str, engines: Mapping[str, Engine], wanted: Wanted, kind: Kind) -> Question:
     args, env = cache_arguments(name, wanted.kv_dtype)
-    context = wanted.context or model.context_length or min(LEAST_CONTEXT, model.context or LEAST_CONTEXT)
+    context = wanted.context or least_context(model)
     return Question(
         facts=model.memory or MemoryFacts(),
         engine=memory_of_engine(name, engines.get(name)),
@@ -226,16 +225,4 @@ def _question(model: Model, name: str, engines: Mapping[str, Engine], wanted: Wa
         longest=model.context,
         generates=model.kind == "llm",
         counts=tuple(count for count in wanted.counts if kind.most is None or count <= kind.most),
-    )
-
-
-def memory_of_engine(name: str, engine: Engine | None) -> EngineMemory:
-    """Return the memory of an engine: as it is shipped, or with what a catalog says of it."""
-    if engine is None or BUILTIN_ENGINES.get(name) is engine:
-        return engine_memory(name)
-    return engine_memory(
-        name,
-        utilisation=engine.utilisation,
-        overhead_gib=engine.overhead_gib,
-        overhead_large_gib=engine.overhead_large_gib,
     )

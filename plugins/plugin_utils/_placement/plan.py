@@ -33,6 +33,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.previ
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.refusals import Refusals
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.search import Search
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.shares import share_memory
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ways import with_ways
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import (
     Options,
     ask_of,
@@ -66,10 +67,18 @@ def plan(
     rebalance: bool = False,
     rescue: bool = True,
     passthrough: bool = True,
+    replan_ways: bool = False,
     engines: Mapping[str, Engine] = BUILTIN_ENGINES,
 ) -> dict[str, t.Any]:
     """Place roles and models on nodes; raises ``ProfileError`` where the profiles cannot be read."""
-    options = Options(moves=moves, rebalance=rebalance, reassign=rescue, passthrough=passthrough, engines=engines)
+    options = Options(
+        moves=moves,
+        rebalance=rebalance,
+        reassign=rescue,
+        passthrough=passthrough,
+        engines=engines,
+        replan_ways=replan_ways,
+    )
     with paused_collector():
         return _plan(nodes, roles, models, previous, options)
 
@@ -120,7 +129,7 @@ def place(
     loads = [
         request_of_model(model, options, wanted=model.scaling.max)
         for model in sorted(models, key=lambda model: model.name)
-        if model.profiles and not model.per_node and model.scaling and not model.scaling.min and model.scaling.max
+        if not model.per_node and model.scaling and not model.scaling.min and model.scaling.max
     ]
     asks = [each.ask for request in (*singles, *wanted, *loads) for each in request.candidates]
     ledger = Ledger(fleet, asks, passthrough=options.passthrough)
@@ -221,10 +230,12 @@ def _plan(
     previous: Mapping[str, t.Any] | None,
     options: Options,
 ) -> dict[str, t.Any]:
-    placed = place(nodes, roles, models, previous, options)
+    fleet, written = read_nodes(nodes), models
+    models = with_ways(models, fleet, options, previous)
+    placed = place(fleet, roles, models, previous, options)
     search = placed.search
     could = [{"model": each.name, "could_place": search.filler.count(each, len(each.numbers))} for each in placed.loads]
-    writer = Writer(search, models)
+    writer = Writer(search, models, written)
     made = {"assignments": writer.assignments(), "replicas": writer.replicas()}
 
     def ask_again(trial: Trial, request: Request | None) -> Placed:
@@ -243,16 +254,14 @@ def _plan(
         **made,
         "unplaced": Refusals(writer, question).entries(),
         "on_demand": could,
-        "off": sorted(
-            model.name for model in models if model.scaling is not None and model.profiles and model.scaling.max == 0
-        ),
+        "off": sorted(model.name for model in models if model.scaling is not None and model.scaling.max == 0),
         "nodes": writer.nodes(),
         "ledger": writer.ledger_rows(),
         # The last of the file, and one line: a text that was cut lacks it.
         "inputs": {
             "nodes": search.ledger.fleet.fingerprint,
             "roles": catalog_fingerprint(roles),
-            "models": catalog_fingerprint(models),
+            "models": catalog_fingerprint(written),
         },
         "changes": changes | ({"bounded": bounded} if bounded else {}),
     }

@@ -105,7 +105,8 @@ class Refusals:
 
     def _by_how_much(self, ask: Ask, code: str, shape: Shape, gpu: int) -> dict[str, t.Any]:
         if code == "vram":
-            return {"need": ask.vram_gb, "have": shape.memory_gb} if ask.vram_gb is not None else {}
+            size = ask.size_gb
+            return {} if size is None or size <= (shape.memory_gb or 0) else {"need": size, "have": shape.memory_gb}
         if code == "cc_min":
             floor = max(cap for cap in (ask.min_cc, ask.engine_min_cc) if cap is not None)
             return {"need": cap_text(floor), "have": shape.cap_text}

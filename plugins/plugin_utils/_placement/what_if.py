@@ -17,6 +17,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.error
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes, without
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import place_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import paused_collector, place
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.ways import with_ways
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Options
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     listing,
@@ -55,6 +56,7 @@ def what_if_lost(
     there = _by_node(document)
     asked: Sequence[str | Sequence[str]] = _by_name(there) if lost is None else lost
     fleet, options = read_nodes(nodes), Options(moves=moves, passthrough=passthrough, engines=engines)
+    models = with_ways(models, fleet, options, document)
     known = {*fleet.names}
     were = Counter({str(one.get("role") or one.get("model")): one["missing"] for one in document.get("unplaced") or ()})
     answers = []

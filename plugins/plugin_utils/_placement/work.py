@@ -15,10 +15,10 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import run_of
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
     ask_of_profile,
     ask_of_role,
-    context_of,
 )
 
 if t.TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Options:
     """How a plan is made, as one value.
 
     ``moves`` is what may happen to what runs, ``rebalance`` replans from scratch, ``reassign`` searches for moves where
-    nothing is free, and ``passthrough`` says that what is placed runs in VMs.
+    nothing is free, and ``passthrough`` says that what is placed runs in VMs. ``replan_ways`` computes afresh how models
+    run that have no profiles.
     """
 
     engines: Mapping[str, Engine]
@@ -60,6 +61,7 @@ class Options:
     rebalance: bool = False
     reassign: bool = True
     passthrough: bool = True
+    replan_ways: bool = False
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -213,7 +215,7 @@ def role_order(roles: Iterable[Role]) -> list[Role]:
 
 def model_order(models: Iterable[Model]) -> list[Model]:
     """Return models that shall always run, in the order in which they are placed."""
-    wanted = [model for model in models if model.profiles and (model.per_node or (model.scaling and model.scaling.min))]
+    wanted = [model for model in models if model.per_node or (model.scaling and model.scaling.min)]
     return sorted(wanted, key=lambda model: (model.placement_priority, model.name))
 
 
@@ -281,7 +283,7 @@ def request_of_model(model: Model, options: Options, *, wanted: int) -> Request:
             memory_mib=profile_memory_mib(profile),
             disk_gb=profile.min_disk_gb,
             gpu_nodes=profile.gpu_nodes,
-            context=context_of(model, profile),
+            context=run_of(model, profile.engine, profile).context or 0,
             profile=profile,
         )
         for rank, profile in enumerate(sorted(model.profiles, key=lambda each: (-each.priority, each.name)))

@@ -17,6 +17,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import ALL_LAYERS, option_name, read_run
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gpus import (
     VARIABLES,
     visible_gpus,
@@ -88,7 +89,7 @@ class _Line:
 
     def states(self, *names: str) -> bool:
         """Return whether the profile's own arguments give an option."""
-        return any(_option(word) in names for word in self.args)
+        return any(option_name(word) in names for word in self.args)
 
     def add(self, name: str, *values: object, also: Sequence[str] = (), when: object = True) -> None:
         """Add an option with its values, unless the profile gives it (``also``: its other names) or a value is None."""
@@ -99,11 +100,6 @@ class _Line:
         """Return a size of the profile; None where it is 1, as engines have it by themselves."""
         size = int((self.slot.get("profile") or {}).get(name) or 1)
         return size if size > 1 else None
-
-
-def _option(word: str) -> str:
-    option = word.partition("=")[0]
-    return option.replace("_", "-") if option.startswith("--") else option
 
 
 def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> list[Command]:
@@ -251,11 +247,15 @@ def _llamacpp(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> li
     line.add("--alias", ",".join(name for name in _names(slot) if "," not in name), also=("-a",))
     line.add("--host", _bind(slot))
     line.add("--port", _port(slot))
-    if slot.get("context_length") and "LLAMA_ARG_CTX_SIZE" not in ((slot.get("profile") or {}).get("env") or {}):
-        line.add("--ctx-size", slot["context_length"] * _parallel(line), also=("-c",))
-    if not slot.get("gpus"):
-        line.add("--n-gpu-layers", 0, also=("-ngl", "--gpu-layers"))
-    elif slot.get("memory_fraction") and slot["gpus"][0].get("memory_gb"):
+    env = (slot.get("profile") or {}).get("env") or {}
+    if slot.get("context_length") and "LLAMA_ARG_CTX_SIZE" not in env:
+        run = read_run("llamacpp", args, env)
+        # It divides its context over the slots, unless they share it.
+        shares = 1 if run.unified else run.sequences
+        line.add("--ctx-size", slot["context_length"] * shares, also=("-c",))
+    # All that was planned for a GPU goes there, and nothing where there is none.
+    line.add("--n-gpu-layers", ALL_LAYERS if slot.get("gpus") else 0, also=("-ngl", "--gpu-layers"))
+    if slot.get("memory_fraction") and slot.get("gpus") and slot["gpus"][0].get("memory_gb"):
         left = (1 - float(slot["memory_fraction"])) * slot["gpus"][0]["memory_gb"] * 1024
         line.add("--fit-target", int(left), also=("-fitt",))
     line.add("--embedding", also=("--embeddings",), when=slot.get("kind") == "embedding")
@@ -278,17 +278,6 @@ def _gguf(source: str) -> list[Word]:
     if match["revision"]:
         raise NoCommandError("llama.cpp cannot load a revision of a hub id; name a file")
     return ["--hf-repo", source]
-
-
-def _parallel(line: _Line) -> int:
-    """Slots over which llama.cpp divides its context; 1 where they share it."""
-    if line.states("--kv-unified", "-kvu"):
-        return 1
-    for index, word in enumerate(line.args):
-        if _option(word) in ("--parallel", "-np"):
-            value = word.partition("=")[2] or (line.args[index + 1] if index + 1 < len(line.args) else "")
-            return int(value) if value.isdecimal() and int(value) > 0 else 1
-    return 1
 
 
 def _tei(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[list[Word]]:  # noqa: FBT001

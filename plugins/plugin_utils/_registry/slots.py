@@ -23,6 +23,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Profile
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import gpu_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import recorded_way
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import (
     MODEL,
@@ -233,6 +234,8 @@ class _Writer:
         meets = several and not machine and engine in RENDEZVOUS_PORTS
         model, profile = self._served(place)
         served = self._of_model(model) if model is not None else {}
+        if profile is not None and profile.context_length is not None:
+            served["context_length"] = profile.context_length
         if key.kind == MODEL:
             served.setdefault("model", key.owner)
         if model is not None:
@@ -328,7 +331,7 @@ class _Writer:
         if model is None:
             return None, None
         if key.kind == MODEL:
-            return model, next((one for one in model.profiles if one.name == entry.get("profile")), None)
+            return model, recorded_way(model, entry)
         # Of a role it is the one for its one GPU (or for none), the highest priority first.
         gpu_class = place.head.gpus[0].get("gpu_class") if place.head.gpus else None
         fitting = [

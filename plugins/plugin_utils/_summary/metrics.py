@@ -86,6 +86,7 @@ def _fabrics(fabrics: Mapping[str, t.Any]) -> Iterable[tuple[str, str, Samples]]
     for key, name, what in (
         ("nodes", "knaster_fabric_nodes", "Nodes on the fabric."),
         ("nodes_with_weights", "knaster_fabric_nodes_with_weights", "Nodes on the fabric that hold weights."),
+        ("models_present_count", "knaster_fabric_models_present", "Models that a node on the fabric holds."),
         ("largest_free_block", "knaster_fabric_free_nodes", "Ready nodes on the fabric with every GPU free."),
     ):
         yield name, what, [({"fabric": fabric}, one[key]) for fabric, one in fabrics.items()]

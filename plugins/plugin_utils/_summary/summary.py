@@ -91,6 +91,7 @@ def _fabrics(inputs: Inputs, cards: Sequence[Card]) -> dict[str, t.Any]:
     for model, nodes in _held(fleet, inputs.catalog).items():
         for node in nodes:
             present.setdefault(node, set()).add(model)
+    holding = {node for one in fleet.weights for node in one.nodes}
     found = {}
     for name in sorted(members, key=natural_key):
         nodes = members[name]
@@ -99,8 +100,9 @@ def _fabrics(inputs: Inputs, cards: Sequence[Card]) -> dict[str, t.Any]:
         models: set[str] = set().union(*(present.get(node, set()) for node in nodes))
         found[name] = {
             "nodes": len(nodes),
-            "nodes_with_weights": sum(node in present for node in nodes),
+            "nodes_with_weights": sum(node in holding for node in nodes),
             "models_present": sorted(models, key=natural_key),
+            "models_present_count": len(models),
             "largest_free_block": len(on_it & whole),
             "classes": {gpu_class: classes[gpu_class] for gpu_class in sorted(classes, key=natural_key)},
         }

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.knaster.inventory.tests.peers.hub import HubHandler, closed_port, serving
+from ansible_collections.knaster.inventory.tests.peers.weights import write_safetensors
 from yaml import safe_load as from_yaml
 
 ANSWERS = Path(__file__).parents[3] / "examples/home_lab/answers"
@@ -216,3 +218,29 @@ def test_a_filter_tells_each_mistake_once(site):
     told = shown[shown.index("The plan cannot be made") :].partition("\nfatal")[0].partition("Origin:")[0]
     for mistake in ("moves:", "roles[0].needs", "roles[1].needs.min_vram"):
         assert told.count(mistake) == 1, shown
+
+
+def test_sources_are_asked_for_where_it_is_wanted_and_what_was_not_checked_is_said(site):
+    held = site / "models/acme/held"
+    held.mkdir(parents=True)
+    write_safetensors(held / "model.safetensors", {"w": ("U8", [1], 1)})
+    model = "{{name: {name}, kind: llm, engines: [vllm], vram_gb: 10, source: {source}}}"
+    entries = [
+        model.format(name=name, source=source)
+        for name, source in (("held", held), ("gone", site / "none"), ("hub", "acme/hub"), ("known", "acme/whole"))
+    ]
+    (site / "catalog/models.yaml").write_text("models:\n" + "".join(f"  - {entry}\n" for entry in entries))
+    assert "Sources of models" not in run(site, "knaster.inventory.catalog")
+    with serving(HubHandler) as hub:
+        asked = ["-e", "catalog_check_sources=true", "-e", f"catalog_endpoint={hub.url}"]
+        told = run(site, "knaster.inventory.catalog", *asked, fails=True)
+        assert re.search(rf"^{held} +held +yes +on pve-ada, pve-twin$", told, re.MULTILINE)
+        assert "There are sources that cannot be had: 2" in told
+        assert "model gone: " in told
+        assert "model hub: acme/hub: " in told
+        # Nothing is placed for a model that cannot be had.
+        told = run(site, "knaster.inventory.site", *asked, fails=True)
+        assert "Make the plan" not in told
+    (site / "catalog/models.yaml").write_text(f"models:\n  - {entries[0]}\n  - {entries[3]}\n")
+    told = run(site, "knaster.inventory.sources", "-e", f"catalog_endpoint=http://127.0.0.1:{closed_port()}")
+    assert "Not checked:\nmodel known: acme/whole: Nothing listens" in told

@@ -50,7 +50,25 @@ def test_catalog_errors_with_nodes_and_warnings():
     )
 
 
+def test_sources_are_asked_for_and_answers_are_put_together():
+    catalog = {"models": [{**MODEL, "vram_gb": 8, "source": "acme/m"}, {**MODEL, "name": "p", "source": "/models/p"}]}
+    asked = FILTERS["catalog_sources"](catalog)
+    assert (asked["repositories"], asked["paths"], asked["errors"]) == (["acme/m"], ["/models/p"], [])
+    hub = [{"source": "acme/m", "available": True, "text": "Yes."}]
+    nodes = {"n1": {"sources": [{"source": "/models/p", "available": False, "text": "No."}]}}
+    found = FILTERS["catalog_sources"](catalog, hub, nodes)
+    assert found["errors"] == ["model p: /models/p: No."]
+    assert found["unchecked"] == []
+    # A node that could not be reached returns no sources.
+    assert FILTERS["catalog_sources"](catalog, hub, {**nodes, "n2": {"unreachable": True}})["unchecked"] == [
+        "model p: /models/p: No. Nodes that did not answer: 1."
+    ]
+
+
 TEST_ERRORS = [
+    ("catalog_sources", ([],), "needs a catalog"),
+    ("catalog_sources", ({"models": [{"name": "m"}]},), r"models\[0\].kind"),
+    ("catalog_sources", ({}, {}, 7), "needs what the module model_source_info returned on each node"),
     ("catalog_errors", (7,), "expected the path of a directory, found 7"),
     ("catalog_errors", ({"models": {1, 2}},), "catalog: cannot be used as data"),
 ]

@@ -12,6 +12,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.knaster.inventory.plugins.modules import model_source_info
 from ansible_collections.knaster.inventory.tests.peers.hub import SHA, TOKEN, HubHandler, closed_port, serving
+from ansible_collections.knaster.inventory.tests.peers.weights import write_safetensors
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def run(capsys):
 @pytest.mark.parametrize("check_mode", [False, True])
 def test_what_can_be_had(run, hub, tmp_path, check_mode):
     (tmp_path / "acme/m").mkdir(parents=True)
-    (tmp_path / "acme/m/model.safetensors").write_bytes(b"x")
+    write_safetensors(tmp_path / "acme/m/model.safetensors", {"w": ("U8", [1], 1)})
     path = str(tmp_path / "acme/m")
     result, _text = run(sources=["acme/whole", path], endpoint=hub.url, _ansible_check_mode=check_mode)
     assert result["changed"] is False
@@ -104,7 +105,7 @@ def test_a_token_from_a_file(run, hub, tmp_path):
 
 def test_a_token_file_that_is_missing_concerns_the_hub_only(run, hub, tmp_path):
     (tmp_path / "m").mkdir()
-    (tmp_path / "m/model.safetensors").write_bytes(b"x")
+    write_safetensors(tmp_path / "m/model.safetensors", {"w": ("U8", [1], 1)})
     missing = str(tmp_path / "none")
     hub.seen.clear()
     result, _text = run(sources=["acme/whole", str(tmp_path / "m"), "x y"], endpoint=hub.url, token_path=missing)
@@ -119,6 +120,13 @@ def test_a_limit_that_is_none(run, option, value):
     result, _text = run(sources=["acme/whole"], **{option: value})
     assert result["failed"] is True
     assert option in result["msg"]
+
+
+@pytest.mark.parametrize(("parallel", "good"), [(0, False), (1, True), (32, True), (33, False)])
+def test_so_many_may_be_asked_at_a_time(run, hub, parallel, good):
+    result, _text = run(sources=["acme/whole"], endpoint=hub.url, parallel=parallel)
+    assert result.get("failed", False) is not good
+    assert good or "parallel has to be from 1 to 32" in result["msg"]
 
 
 def test_two_tokens_are_one_too_many(run):

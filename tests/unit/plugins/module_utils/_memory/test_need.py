@@ -14,7 +14,6 @@ from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit impo
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
     Case,
     Gpu,
-    kv_gib,
     need,
     usable,
 )
@@ -185,12 +184,23 @@ def test_a_window_stops_growing_and_the_largest_context_tells():
 
 
 def test_heads_are_split_as_far_as_there_are_some_and_a_latent_is_kept_whole():
-    assert [kv_gib(LLAMA_8B, context=8192, tp=tp, pp=1) for tp in (1, 2, 8, 16)] == [1.0, 0.5, 0.125, 0.125]
+    assert [term(case(LLAMA_8B, context=8192, tp=tp), "kv_cache") for tp in (1, 2, 8, 16)] == [1.0, 0.5, 0.125, 0.125]
     latent = MemoryFacts(weights_gib=1.0, kv_bytes_per_token=70272, index_bytes_per_token=8052, layers=61)
     whole, split = (term(case(latent, gpu=H100, context=65536, tp=tp), "kv_cache") for tp in (1, 8))
     assert whole == split == pytest.approx((70272 + 8052) * 65536 / 1024**3)
     # llama.cpp splits by layers: the largest part has 31 of 61.
     assert term(case(latent, "llamacpp", context=65536, tp=2), "kv_cache") == pytest.approx(whole * 31 / 61, rel=1e-6)
+
+
+def test_layers_that_see_everything_are_split_over_heads_of_their_own():
+    # Gemma 4 12B: 8 layers with one head of 512, which both ranks keep, and 40 of 8 heads of 256 with a window.
+    facts = MemoryFacts(
+        weights_gib=22.28, kv_bytes_per_token=16384, kv_bytes_per_window_token=327680, window=1024, layers=48,
+        attention_heads=16, kv_heads=8, full_kv_heads=1, head_dim=256,
+    )  # fmt: skip
+    one, two = (term(case(facts, gpu=RTX_3090, context=131072, tp=tp), "kv_cache") for tp in (1, 2))
+    windows = 327680 * (1023 + 2048) / 1024**3
+    assert (one, two) == (pytest.approx(2 + windows), pytest.approx(2 + windows / 2))
 
 
 def test_the_largest_rank_of_uneven_stages_counts():

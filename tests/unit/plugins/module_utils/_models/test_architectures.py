@@ -5,8 +5,10 @@
 
 """The bytes that a token takes, by the published structure of each model.
 
-A is ai-dynamo/aiconfigurator@HEAD, model_configs (copies of config.json); T are the defaults of transformers 5.24.0; H is the
-config.json of the model on its hub. The product on the right is layers x (key and value) x heads x size x 16 bit.
+A is ai-dynamo/aiconfigurator@095f58a, model_configs (copies of config.json); T are the defaults of transformers 5.24.0; P is
+what is published elsewhere: Bamba in huggingface/blog (bamba.md, 3 of 32 layers attend, states of 128), Falcon and Qwen3-Omni,
+ChatGLM, StarCoder, Kimi-Linear and Granite 4 as public copies of their config.json, MiniMax-Text-01 in arXiv 2501.08313 (7 linear
+layers to one that attends). The product on the right is layers x (key and value) x heads x size x 16 bit.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.module_utils._models.geometry import (
     geometry_of_config,
     geometry_of_gguf,
+    memory_facts,
 )
 
 
@@ -110,7 +113,7 @@ CONFIGS = [
     ("qwen3.5-397b-a17b", "A", {"text_config": delta("qwen3_5_moe_text", 60, 32, 2, 64)}, 15 * 2 * 2 * 256 * 2, None),
     (
         "qwen3-omni-30b-a3b",
-        "H",
+        "P",
         {
             "model_type": "qwen3_omni_moe",
             "thinker_config": {"text_config": heads("qwen3_omni_moe_text", 48, 32, 4, 128)},
@@ -130,7 +133,7 @@ CONFIGS = [
     ("kimi-k2.5", "A", {"model_type": "kimi_k25", "text_config": latent("kimi_k2", 61, 64)}, 61 * 576 * 2, None),
     (
         "kimi-linear-48b-a3b",
-        "H",
+        "P",
         latent(
             "kimi_linear",
             27,
@@ -302,7 +305,7 @@ CONFIGS = [
     ("minimax-m2.7", "A", heads("minimax_m2", 62, 48, 8, 128, attn_type_list=[1] * 62), 62 * 2 * 8 * 128 * 2, None),
     (
         "minimax-text-01",
-        "H",
+        "P",
         heads("minimax_text_01", 80, 64, 8, 128, attn_type_list=([0] * 7 + [1]) * 10),
         10 * 2 * 8 * 128 * 2,
         None,
@@ -356,7 +359,7 @@ CONFIGS = [
     ),
     (
         "bamba-9b",
-        "H",
+        "P",
         heads(
             "bamba",
             32,
@@ -394,7 +397,7 @@ CONFIGS = [
     ),
     (
         "granite-4.0-h-small",
-        "H",
+        "P",
         heads(
             "granitemoehybrid",
             40,
@@ -417,7 +420,7 @@ CONFIGS = [
     ),
     (
         "falcon-40b",
-        "H",
+        "P",
         {
             "model_type": "falcon",
             "num_hidden_layers": 60,
@@ -432,7 +435,7 @@ CONFIGS = [
     ),
     (
         "falcon-7b",
-        "H",
+        "P",
         {
             "model_type": "falcon",
             "num_hidden_layers": 32,
@@ -446,14 +449,14 @@ CONFIGS = [
     ),
     (
         "starcoder",
-        "H",
+        "P",
         {"model_type": "gpt_bigcode", "n_layer": 40, "n_head": 48, "n_embd": 6144, "multi_query": True},
         40 * 2 * 1 * 128 * 2,
         None,
     ),
     (
         "chatglm3-6b",
-        "H",
+        "P",
         {
             "model_type": "chatglm",
             "num_layers": 28,
@@ -496,6 +499,16 @@ def test_a_token_takes_what_the_published_structure_says(config, full, windowed)
     found = geometry_of_config(config)
     assert (found.kv_bytes_per_token, found.kv_bytes_per_window_token) == (full, windowed)
     assert (found.window is None) == (windowed is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("gemma-4-31b", (16, 4)), ("gemma-4-26b-a4b", (8, 2)), ("gemma-3-27b", (16, None)), ("qwen3-8b", (8, None))],
+)
+def test_layers_that_see_everything_may_have_heads_of_their_own(name, expected):
+    found = geometry_of_config(config_of(name))
+    assert (found.kv_heads, found.full_kv_heads) == expected
+    assert memory_facts(found, 1 << 30).get("full_kv_heads") == expected[1]
 
 
 @pytest.mark.parametrize(

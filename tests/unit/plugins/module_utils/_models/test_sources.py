@@ -22,14 +22,17 @@ from ansible_collections.knaster.inventory.plugins.module_utils._http import (
 from ansible_collections.knaster.inventory.plugins.module_utils._models import sources as sources_module
 from ansible_collections.knaster.inventory.plugins.module_utils._models.sources import (
     OUTCOMES,
+    HubFile,
     Source,
     check_source,
     check_sources,
     find_token,
+    list_files,
     parse_source,
     verdict_to_plain,
 )
 from ansible_collections.knaster.inventory.tests.peers.hub import (
+    DIGEST,
     SHA,
     TOKEN,
     HubHandler,
@@ -40,6 +43,7 @@ from ansible_collections.knaster.inventory.tests.peers.hub import (
     full,
     serving,
 )
+from ansible_collections.knaster.inventory.tests.peers.weights import write_gguf, write_safetensors
 
 # Patient where the answer comes, impatient where it is the lack of one that is tested.
 PATIENT = Limits(connect=20, total=60, max_bytes=300_000)
@@ -203,7 +207,26 @@ def test_what_is_known_of_a_source(hub):
         "gated": False,
         "license": "apache-2.0",
         "size_gb": 16,
+        "size_bytes": 16_000_000_000,
+        "files": [
+            {"name": "model-00001-of-00002.safetensors", "size_bytes": 10_000_000_000, "sha256": DIGEST},
+            {"name": "model-00002-of-00002.safetensors", "size_bytes": 6_000_000_000, "sha256": None},
+        ],
     }
+
+
+@pytest.mark.parametrize(
+    ("repo", "told"), [("cut-short", "has 9999999999 bytes and not 10000000000"), ("mirrored", "has 31 bytes")]
+)
+def test_a_file_of_another_length_than_it_is_described_with(hub, repo, told):
+    verdict = check(f"acme/{repo}", hub)
+    assert (verdict.code, verdict.available) == ("size_differs", False)
+    assert told in verdict.text
+
+
+@pytest.mark.parametrize("digest", ["", "x" * 64, "A" * 64, 7, None, ["a"]])
+def test_a_digest_that_is_none_is_not_told(digest):
+    assert list_files({"siblings": [{"rfilename": "a", "size": 1, "lfs": {"sha256": digest}}]}) == {"a": HubFile(1)}
 
 
 TEST_SIZES = [("whole", 16), ("quants:Q8_0", 9), ("quants/m-Q8_0-00001-of-00002.gguf", 5), ("strange", None)]
@@ -460,6 +483,23 @@ def test_a_repository_that_fails_says_nothing_of_the_others(hub):
     assert len(hub.seen) == 3
 
 
+@pytest.mark.parametrize("parallel", [1, 3, 32])
+def test_many_at_a_time_answer_in_their_order(hub, tmp_path, parallel):
+    write_gguf(tmp_path / "m-Q4_0.gguf", {}, 32)
+    sources = [
+        "acme/missing",
+        str(tmp_path / "m-Q4_0.gguf"),
+        *["acme/whole", "acme/gated", "acme/quants:Q8_0"] * 3,
+        "x y",
+    ]
+    hub.seen.clear()
+    verdicts = check_sources(sources, hub=Hub(hub.url), limits=PATIENT, parallel=parallel)
+    assert [one.source for one in verdicts] == sources
+    assert [one.code for one in verdicts] == ["not_found", "ok", *["ok", "gated", "ok"] * 3, "malformed"]
+    # A description of each, and a question for one file of those that have some.
+    assert len(hub.seen) == 7
+
+
 # --- tokens ---
 
 
@@ -502,7 +542,8 @@ def check_path(path, limits=PATIENT):
 
 
 def test_a_path_with_weights(tmp_path):
-    write(tmp_path / "acme/my model/model.safetensors", 300_000_000)
+    (tmp_path / "acme/my model").mkdir(parents=True)
+    write_safetensors(tmp_path / "acme/my model/model.safetensors", {"w": ("U8", [300_000_000], 300_000_000)})
     verdict = check_path(tmp_path / "acme/my model")
     assert (verdict.code, verdict.available, verdict.kind) == ("ok", True, "path")
     assert verdict_to_plain(verdict)["name"] == "acme/my model"
@@ -510,7 +551,7 @@ def test_a_path_with_weights(tmp_path):
 
 
 def test_a_path_with_a_gguf_file(tmp_path):
-    write(tmp_path / "m-Q4_0.gguf")
+    write_gguf(tmp_path / "m-Q4_0.gguf", {}, 32)
     write(tmp_path / "m-Q8_0-00001-of-00002.gguf")
     assert check_path(tmp_path / "m-Q4_0.gguf").code == "ok"
     assert check_path(tmp_path / "m-Q5_0.gguf").code == "path_missing"
@@ -519,9 +560,39 @@ def test_a_path_with_a_gguf_file(tmp_path):
     assert "1 of 2" in verdict.text
 
 
+def test_a_file_that_is_shorter_than_its_own_header_says(tmp_path):
+    half, whole = tmp_path / "half-Q4_0.gguf", tmp_path / "whole-Q4_0.gguf"
+    write_gguf(whole, {}, 32)
+    size = whole.stat().st_size
+    half.write_bytes(whole.read_bytes()[:-1])
+    assert check_path(whole).code == "ok"
+    verdict = check_path(half)
+    assert (verdict.code, verdict.available) == ("weights_partial", False)
+    assert f"{size - 1} of {size} bytes" in verdict.text
+    half.write_bytes(b"GGUF")
+    assert check_path(half).code == "weights_partial"
+    (tmp_path / "m").mkdir()
+    write_safetensors(tmp_path / "m/model.safetensors", {"w": ("U8", [100], 100)})
+    assert check_path(tmp_path / "m").code == "ok"
+    os.truncate(tmp_path / "m/model.safetensors", (tmp_path / "m/model.safetensors").stat().st_size - 1)
+    verdict = check_path(tmp_path / "m")
+    assert verdict.code == "weights_partial"
+    assert "1 bytes of the tensors are missing" in verdict.text
+
+
+def test_a_file_that_is_not_read_in_time(tmp_path, monkeypatch):
+    write_gguf(tmp_path / "m-Q4_0.gguf", {}, 32)
+    over = threading.Event()
+    monkeypatch.setattr(sources_module, "check_lengths", lambda weights: over.wait(60))
+    verdict = check_path(tmp_path / "m-Q4_0.gguf", SHORT)
+    over.set()
+    assert (verdict.code, verdict.available) == ("path_timeout", None)
+
+
 def test_a_snapshot_in_a_cache(tmp_path):
     cache = tmp_path / "models--acme--m"
-    write(cache / "blobs/aa")
+    (cache / "blobs").mkdir(parents=True)
+    write_safetensors(cache / "blobs/aa", {"w": ("U8", [1], 1)})
     write(cache / "blobs/bb.incomplete")
     snapshot = cache / "snapshots" / SHA
     snapshot.mkdir(parents=True)

@@ -44,6 +44,29 @@ def test_facts_and_where_the_data_begins():
     assert found.data_offset == -(-len(data) // 32) * 32
 
 
+@pytest.mark.parametrize(
+    ("kind", "shape", "size"),
+    [
+        (0, [4096, 2], 32768),  # F32
+        (12, [256, 3], 432),  # Q4_K: 144 bytes for 256 values
+        (8, [32], 34),  # Q8_0
+        (39, [64, 1], 34),  # MXFP4
+        (40, [64], 36),  # NVFP4
+        (0, [], 4),
+        (999, [4096], 0),  # a type of tomorrow is taken at its offset
+    ],
+)
+def test_the_table_of_tensors_tells_the_least_length(kind, shape, size):
+    table = gguf_text("t") + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, 64)
+    found = parse(head(tensors=1) + table)
+    assert found.least_bytes == found.data_offset + 64 + size
+
+
+def test_a_file_without_tensors_ends_behind_its_header():
+    data = gguf_header(FACTS)
+    assert parse(data).least_bytes == len(data)
+
+
 def test_another_alignment():
     data = gguf_header({"general.alignment": ("u32", 4096)})
     assert parse(data).data_offset == 4096

@@ -138,8 +138,12 @@ TEST_ON: list[tuple[str, str, list[str]]] = [
     ),
     ("vllm", "--language-model-only", []),
     ("sglang", "--tool-call-parser qwen", ["tools", "vision"]),
-    ("llamacpp", "", ["tools", "reasoning", "vision"]),
-    ("llamacpp", "--no-jinja", ["vision"]),
+    ("llamacpp", "", ["tools", "reasoning"]),
+    ("llamacpp", "--mmproj /models/mmproj.gguf", ["tools", "reasoning", "vision"]),
+    ("llamacpp", "-mm /models/mmproj.gguf --no-jinja", ["vision"]),
+    ("llamacpp", "--mmproj-url=https://example.com/mmproj.gguf", ["tools", "reasoning", "vision"]),
+    ("llamacpp", "--mmproj /models/mmproj.gguf --no-mmproj", ["tools", "reasoning"]),
+    ("llamacpp", "--no-jinja", []),
     ("ollama", "", ["tools", "reasoning", "vision"]),
 ]
 

@@ -451,8 +451,8 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
         "context does not fit",
         [served(vram_gb=..., context_length=32768, memory={"weights_gib": 15, "kv_bytes_per_token": 262144})],
         (
-            "models[0].profiles[0].gpu_class (model chat, profile p): chat needs 23.3 GiB a GPU with a context "
-            "of 32768, but vllm may use 19.1 GiB of rtx-4090; the largest context here is 15360; or a larger "
+            "models[0].profiles[0].gpu_class (model chat, profile p): chat needs 25.8 GiB a GPU with a context "
+            "of 32768, but vllm may use 21.6 GiB of rtx-4090; the largest context here is 15360; or a larger "
             "class of GPUs, or a larger tp"
         ),
     ),
@@ -486,7 +486,7 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
         "args context below",
         [served({"args": ["--max_model_len=8K"]}, context_length=16384)],
         (
-            "models[0].profiles[0].args[0] (model chat, profile p): --max-model-len 8192 is 8192 per request, "
+            "models[0].profiles[0].args[0] (model chat, profile p): --max-model-len 8K is 8192 per request, "
             "less than context_length 16384; give the engine more, or write context_length: 8192"
         ),
     ),

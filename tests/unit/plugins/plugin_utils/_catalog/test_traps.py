@@ -88,24 +88,41 @@ def tight(**changes: t.Any) -> dict[str, t.Any]:
 def test_the_declared_context_must_fit_and_the_largest_is_named() -> None:
     (message,) = errors_of([tight()])
     assert message.startswith(
-        "models[0].profiles[0].gpu_class (model tight, profile three): tight needs 22.3 GiB a GPU with a context of 40960"
+        "models[0].profiles[0].gpu_class (model tight, profile three): tight needs 24.8 GiB a GPU with a context of 40960"
     )
     most = int(message.partition("the largest context here is ")[2].partition(";")[0])
     assert 4096 <= most < 40960
     check_catalog([{**tight(), "context_length": most}], [])
 
 
-@pytest.mark.parametrize("args", [["--kv-cache-dtype", "fp8"], ["--gpu_memory_utilization=0.97"]])
-def test_whoever_sets_the_memory_knows_better(args: list[str]) -> None:
-    check_catalog([tight(args=args)], [])
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--kv-cache-dtype", "fp8"], "needs 22.3 GiB a GPU with a context of 40960, but vllm may use 21.6 GiB"),
+        (["--gpu_memory_utilization=0.97"], "needs 24.8 GiB a GPU with a context of 40960, but vllm may use 22.8 GiB"),
+    ],
+)
+def test_arguments_of_memory_are_computed(args: list[str], told: str) -> None:
+    assert told in errors_of([tight(args=args)])[0]
+    check_catalog([tight(args=["--kv-cache-dtype", "fp8", "--gpu_memory_utilization=0.97"])], [])
+
+
+def test_an_argument_that_is_not_computed_leaves_the_weights_and_says_so() -> None:
+    (problem,) = check_catalog([tight(args=["--block-size", "32"])], []).warnings
+    assert str(problem) == (
+        "models[0].profiles[0].args (model tight, profile three): --block-size changes how much memory is needed in a "
+        "way that is not computed; the plan counts what is needed at least; try it there"
+    )
+    heavy = {**tight(args=["--block-size", "32"]), "memory": {"weights_gib": 60, "kv_bytes_per_token": 131072}}
+    assert "needs 30.6 GiB a GPU" in errors_of([heavy])[0]
 
 
 def test_parallel_slots_count() -> None:
-    """Four slots of 8192 need the cache of 32768 tokens."""
+    """Eight slots of 16384 need the cache of 131072 tokens."""
     good = {"engine": "llamacpp", "args": ["--ctx-size", "8192"], "tp": 2}
     check_catalog([{**tight(**good), "context_length": 8192}], [])
-    wide = {**good, "args": ["--ctx-size", "65536", "--parallel", "8"]}
-    assert "with a context of 65536" in errors_of([{**tight(**wide), "context_length": 8192}])[0]
+    wide = {**good, "args": ["--ctx-size", "131072", "--parallel", "8"]}
+    assert "with a context of 16384 for each of 8 requests" in errors_of([{**tight(**wide), "context_length": 8192}])[0]
 
 
 @pytest.mark.parametrize("tp", [1, 2, 4, 8, 16, 32])

@@ -8,8 +8,6 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import kv_gib, need_gib, usable_gib
 
 from .helpers import card, make_plan, model, node, places, refusal, role, states
 
@@ -175,33 +173,6 @@ def test_a_slot_brings_the_needs_of_its_model():
     slots = [{"name": "s", "model": "m"}]
     document = make_plan([node("a", 24, 48)], [role("chat", 8, slots=slots)], [model("m", 40)])
     assert places(document) == {"chat/0": "a:1"}
-
-
-TEST_KV = [
-    # bytes per token that engines printed: 131072, 131072, 48128, 163840
-    (MemoryFacts(layers=32, kv_heads=8, head_dim=128), 1, 131072),
-    (MemoryFacts(layers=64, kv_heads=8, head_dim=128), 2, 131072),
-    (MemoryFacts(layers=40, kv_heads=8, head_dim=128), 1, 163840),
-    (MemoryFacts(kv_bytes_per_token=70272), 8, 70272),
-]
-
-
-@pytest.mark.parametrize(("facts", "tp", "expected"), TEST_KV)
-def test_kv_cache(facts, tp, expected):
-    assert kv_gib(facts, context=1024, tp=tp, pp=1) * 1024**3 == 1024 * expected
-
-
-def test_memory_of_a_model_on_a_card():
-    facts = MemoryFacts(weights_gib=18.0, layers=64, kv_heads=8, head_dim=128)
-    need = need_gib(facts, context=4096)
-    usable = [
-        usable_gib(mib, reserved_mib=reserved, utilisation=0.92, overhead_gib=2.5, overhead_large_gib=7.5)
-        for mib, reserved in ((20475, 460), (23028, 435), (24564, 346), (81559, 479))
-    ]
-    # Weights of 18 GiB do not load on a GPU of 20 GB, and leave nothing for requests on an A10G.
-    assert [size >= need for size in usable] == [False, False, False, True]
-    assert usable[3] == pytest.approx(0.92 * 79.18 - 7.5, abs=0.01)
-    assert need_gib(MemoryFacts(layers=1), context=4096) is None
 
 
 def test_a_virtual_card_is_used_where_it_is_and_given_to_no_machine():

@@ -27,7 +27,7 @@ def test_plan_and_list_of_models_agree_and_say_what_is_short():
     document = make_plan(nodes, [role("any", engine="vllm")], [big])
     entry = refusal(document, "big")
     assert entry["code"] == "vram"
-    assert "needs 107.1 GiB, has 104.4, short 2.7 GiB per GPU" in entry["reason"]
+    assert "needs 114.6 GiB, has 111.9, short 2.7 GiB per GPU" in entry["reason"]
     assert document["assignments"][0]["models_fitting"] == []
 
 

@@ -121,8 +121,8 @@ def test_the_key_of_sglang_is_a_reference():
 
 
 def test_llamacpp():
-    assert line("llamacpp", 8080) == f"{LLAMA} --metrics"
-    assert line("llamacpp", 8080, context_length=8192) == f"{LLAMA} --ctx-size 8192 --metrics"
+    assert line("llamacpp", 8080) == f"{LLAMA} --n-gpu-layers 999 --metrics"
+    assert line("llamacpp", 8080, context_length=8192) == f"{LLAMA} --ctx-size 8192 --n-gpu-layers 999 --metrics"
     # It divides its context over the slots, unless they share it.
     assert "--ctx-size 32768 " in line("llamacpp", 8080, context_length=8192, profile=profile(args=["-np", "4"]))
     assert "--ctx-size 8192 " in line(

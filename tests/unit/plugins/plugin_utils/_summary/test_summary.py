@@ -156,18 +156,21 @@ def test_fabrics():
         node("n3", card(0), card(1), fabrics=["ib-a"], state="cordoned"),
         node("n4", fabrics=["ib-a"], weights=weights),
         node("n5", card(0)),
+        node("n6", fabrics=["ib-a"], weights=[{"name": "org/other", "path": "/models/org/other"}]),
     ]
     summary = summed(nodes, [role("chat", 40)], [model("big", 0, 1), model("small", 0, 0)])
     assert summary["fabrics"]["ib-a"] == {
-        "nodes": 4,
-        "nodes_with_weights": 2,
+        "nodes": 5,
+        "nodes_with_weights": 3,
         "models_present": ["big"],
+        "models_present_count": 1,
         "largest_free_block": 1,
         "classes": {"c24": 2, "c48": 0},
     }
     assert summary["fabrics"]["ib-b"]["largest_free_block"] == 0
     plain = fleet_summary(nodes, {})
-    assert plain["fabrics"]["ib-a"]["models_present"] == ["org/big"]
+    assert plain["fabrics"]["ib-a"]["models_present"] == ["org/big", "org/other"]
+    assert plain["fabrics"]["ib-a"]["models_present_count"] == 2
 
 
 def test_models_by_the_plan():
