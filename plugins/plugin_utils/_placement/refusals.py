@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import typing as t
 from functools import cached_property
+from heapq import nsmallest
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.codes import CODE_RANK
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import Explainer, cap_text
@@ -157,13 +158,13 @@ class Refusals:
             and closed.issuperset(pool for candidate in other.candidates for pool in candidate.pools)
         ]
         names = {name for pool in closed for name in self.writer.owners.get(pool, ())}
-        gpus = sorted(
-            gpu for pool in closed for part in self.ledger.pool_parts[pool] for gpu in self.fleet.node_pools[part].gpus
-        )
+        total = sum(self.ledger.pool_total[pool] for pool in closed)
+        parts = (self.fleet.node_pools[part].gpus for pool in closed for part in self.ledger.pool_parts[pool])
+        gpus = sorted(gpu for part in nsmallest(LISTED_GPUS, parts) for gpu in part)
         return {
             "roles": sorted(names | {other.name for other in short}),
-            "wanted": len(gpus) + sum(other.missing * _gpus_each(other) for other in short),
-            "gpu_count": len(gpus),
+            "wanted": total + sum(other.missing * _gpus_each(other) for other in short),
+            "gpu_count": total,
             "gpus": [self.helper.spot(gpu) for gpu in gpus[:LISTED_GPUS]],
         }
 
