@@ -33,6 +33,7 @@ class ActionModule(FileAction):
         "fresh": {"type": "bool", "default": False},
         "moves": {"type": "str", "choices": ["none", "relocate", "preempt"], "default": "none"},
         "rebalance": {"type": "bool", "default": False},
+        "replan_ways": {"type": "bool", "default": False},
         "rescue": {"type": "bool", "default": True},
         "passthrough": {"type": "bool", "default": True},
     }

@@ -35,6 +35,7 @@ def plan_filter(
     *,
     rebalance: bool = False,
     rescue: bool = True,
+    replan_ways: bool = False,
     passthrough: bool = True,
     gpus: t.Any = None,
     engines: t.Any = None,
@@ -53,6 +54,7 @@ def plan_filter(
         moves=moves,
         rebalance=bool(rebalance),
         rescue=bool(rescue),
+        replan_ways=bool(replan_ways),
         passthrough=bool(passthrough),
         engines=catalog.engines,
     )

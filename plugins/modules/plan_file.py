@@ -60,6 +60,11 @@ options:
       - Replan from scratch and say what moves, as in O(knaster.inventory.plan#filter:rebalance).
     type: bool
     default: false
+  replan_ways:
+    description:
+      - Compute afresh how models run that have no profiles, as in O(knaster.inventory.plan#filter:replan_ways).
+    type: bool
+    default: false
   rescue:
     description:
       - Look for another arrangement before something is unplaced, as in O(knaster.inventory.plan#filter:rescue).

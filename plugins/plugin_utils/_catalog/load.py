@@ -124,7 +124,8 @@ def _find_asked(catalog: Catalog, users: Iterable[str]) -> set[str]:
 def load_catalog(directories: Sequence[str]) -> LoadedCatalog:
     """Read the files of these directories into one list a section; what is wrong with a file is among the problems.
 
-    The roles that come with the collection are left out where another directory has a ``roles.yaml``.
+    The roles that come with the collection are left out where another directory has a ``roles.yaml``, or says how many
+    replicas of a model there are to be: nobody's models give way to roles that nobody wrote.
     """
     loaded = LoadedCatalog()
     defaults: dict[str, t.Any] = {}
@@ -138,7 +139,10 @@ def load_catalog(directories: Sequence[str]) -> LoadedCatalog:
         for section in SECTIONS:
             if section in files and not (shipped and section == "roles" and own_roles):
                 defaults |= _load_section(section, files[section], loaded, shipped=shipped)
-    if own and not own_roles and len(own) < len(layers) and "roles" not in loaded.missing:
+    if not own_roles and _serves_models(loaded):
+        for part in (loaded.sections, loaded.places, loaded.sources):
+            part["roles"].clear()
+    elif own and not own_roles and len(own) < len(layers) and "roles" not in loaded.missing:
         message, remedy = (
             "no directory of yours has a roles.yaml: these roles are used",
             "write one, or roles: [] for none",
@@ -148,6 +152,14 @@ def load_catalog(directories: Sequence[str]) -> LoadedCatalog:
     _give_way(loaded)
     _apply_defaults(loaded, defaults)
     return loaded
+
+
+def _serves_models(loaded: LoadedCatalog) -> bool:
+    """Return whether a model of the user's has a number of replicas."""
+    return any(
+        isinstance(raw, dict) and raw.get("scaling") and raw.get("name") in loaded.users["models"]
+        for raw in loaded.sections["models"]
+    )
 
 
 def _is_shipped(directory: str) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.engines import engine_memory
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import (
@@ -40,6 +40,8 @@ if t.TYPE_CHECKING:
 # which the driver keeps 492).
 _LEFT_OF_NOMINAL = 0.902
 _MOST_TRIES = 20
+# The rank of adapters with which engines are started that can take some: vLLM's default, and what SGLang is told.
+_LORA_RANKS: Mapping[str, int] = {"vllm": 16, "sglang": 64}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +87,7 @@ def least_context(model: Model) -> int:
 
 def run_of(model: Model, engine: str, profile: Profile | None = None, args: Sequence[str] = ()) -> Run:
     """Return how an engine runs a model by its profile, or alone by these words of a slot."""
-    return read_run(
+    run = read_run(
         engine,
         # A profile was given all its words when it was read.
         args_for(model, engine, args) if profile is None else profile.args,
@@ -95,6 +97,10 @@ def run_of(model: Model, engine: str, profile: Profile | None = None, args: Sequ
         tp=1 if profile is None else profile.tp,
         pp=1 if profile is None else profile.pp,
     )
+    if model.lora and engine in _LORA_RANKS:
+        # It is started with room for adapters.
+        run = replace(run, lora=True, lora_rank=run.lora_rank or _LORA_RANKS[engine])
+    return run
 
 
 def serve(

@@ -78,8 +78,8 @@ def recorded_way(model: Model, entry: Mapping[str, t.Any]) -> Profile | None:
     if base is not None and base.engine != engine:
         return None
     known = {key: way[key] for key in _RECORDED if way.get(key) is not None}
-    stated = model.context_length
-    if (stated is None) is ("context_length" not in known) and known.get("sequences", 1) == model.sequences:
+    is_left_open = model.context_length is None and model.kind == "llm"
+    if is_left_open is ("context_length" in known) and known.get("sequences", 1) == model.sequences:
         return make_way(model, engine, gpu_class, base, **known)
     # The entry says now what was left to the way, or the other way round.
     return None

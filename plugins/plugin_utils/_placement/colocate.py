@@ -69,6 +69,7 @@ def unit_ask(asks: Sequence[tuple[Role, Ask]], engines: Mapping[str, Engine]) ->
         gpu_class=next((ask.gpu_class for _role, ask in asks if ask.gpu_class), None),
         node=next((ask.node for _role, ask in asks if ask.node), None),
         min_cc=max((ask.min_cc for _role, ask in asks if ask.min_cc), default=None),
+        is_plain=all(ask.is_plain for _role, ask in asks),
         max_cc=min((ask.max_cc for _role, ask in asks if ask.max_cc), default=None),
         engine_min_cc=max((ask.engine_min_cc for _role, ask in asks if ask.engine_min_cc), default=None),
         engine_max_cc=min((ask.engine_max_cc for _role, ask in asks if ask.engine_max_cc), default=None),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import EXACT
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import (
     digest,
     fingerprint,
@@ -26,8 +27,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.colocate import memory_fractions, unit_vm
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import why_of_pool
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting_cpu
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, size_text
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting_cpu, room
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural, size_text
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,6 +91,7 @@ class Writer:
         self.ledger = search.ledger
         self.fleet = search.ledger.fleet
         self.models = models
+        self._rooms: dict[tuple[int, int], str] = {}
         self._written = {model.name: model for model in written}
         self.weights = search.filler.weights
         # Who has each GPU, and by pool; what is on GPUs that no profile shows now.
@@ -330,10 +332,26 @@ class Writer:
             else f"the node {'holds' if held else 'does not hold'} the weights"
         )
         why: dict[str, t.Any] = {"rule": "profile", "place": place, "holders": held, "text": f"{first}; {where}"}
+        why["text"] += self._room_text(placement)
         if placement.conceded is not None:
             why["conceded_to"] = placement.conceded
             why["text"] += f"; a better profile gave way to {placement.conceded}"
         return why
+
+    def _room_text(self, placement: Placement) -> str:
+        """Say for how many requests of which length there is room, where that is computed."""
+        gpus = placement.shards[0].gpus
+        if not gpus:
+            return ""
+        shape = self.fleet.gpu_shape[gpus[0]]
+        key = id(placement.candidate), shape
+        if key not in self._rooms:
+            ask = placement.candidate.ask
+            found = room(ask, self.fleet.shapes[shape])
+            count = found.most_sequences if found is not None and found.need.bound == EXACT else None
+            tokens = ask.exact[0].run.context if ask.exact else None
+            self._rooms[key] = f"; room for {plural(count, 'request')} of {tokens} tokens" if count and tokens else ""
+        return self._rooms[key]
 
     def nodes(self) -> list[dict[str, t.Any]]:
         """What is left of each node."""

@@ -19,6 +19,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fill 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
     exact_gib,
     shared_mib,
+    terms_gib,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import LARGEST, ROLE
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural, size_text
@@ -234,7 +235,8 @@ def _vram(pools: Sequence[Pool], ask: Ask) -> str:
     if ask.vram_gb is not None and have < ask.vram_gb:
         return f"{size_text(have)} < {size_text(ask.vram_gb)} GB"
     need_gib, have_gib = exact_gib(ask, best.shape)
-    return f"needs {need_gib:.1f} GiB, has {have_gib:.1f}, short {need_gib - have_gib:.1f} GiB per GPU"
+    short = f"needs {need_gib:.1f} GiB, has {have_gib:.1f}, short {need_gib - have_gib:.1f} GiB per GPU"
+    return f"{short}: {', '.join(f'{name} {gib:.1f}' for name, gib in terms_gib(ask, best.shape).items())}"
 
 
 def why_of_pool(

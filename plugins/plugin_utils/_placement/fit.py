@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import math
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import Fit, fit
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Gpu, need
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import (
     Served,
@@ -54,6 +56,10 @@ if t.TYPE_CHECKING:
 
 
 _NO_GPU = Gpu(0)
+# A part of the need that is smaller is not told, in GiB.
+_LEAST_TOLD = 0.05
+_PLAIN_WEIGHTS = frozenset(("bf16", "fp16"))
+_WITHOUT_CC = frozenset(("amd", "intel"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,8 @@ class Ask:
     gpu_class: str | None = None
     min_cc: ComputeCap | None = None
     max_cc: ComputeCap | None = None
+    # Whether the floor is only that of 16-bit weights, which GPUs of makers without compute capabilities run as well.
+    is_plain: bool = False
     engine_min_cc: ComputeCap | None = None
     engine_max_cc: ComputeCap | None = None
     engine_gaps: tuple[CapWindow, ...] = ()
@@ -113,7 +121,7 @@ def gpu_refusal(ask: Ask, shape: Shape, *, engine: str | None = None, kind: str 
     cap = shape.compute_cap
     if cap is None:
         # A floor that was asked for cannot be shown to hold; what an engine needs in general is no reason to refuse.
-        if ask.min_cc is not None:
+        if ask.min_cc is not None and not (ask.is_plain and shape.vendor in _WITHOUT_CC):
             return "cc_min"
         if ask.max_cc is not None:
             return "cc_max"
@@ -151,6 +159,25 @@ def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
         needed, have = needed_and_usable(ask.exact, gpu)
         found = ask.computed[gpu] = needed + ask.beside_gib, have
     return found
+
+
+def terms_gib(ask: Ask, shape: Shape) -> dict[str, float]:
+    """Return what of the need is what, in GiB, the largest first; only what is known and counts."""
+    found: Counter[str] = Counter()
+    if shape.memory_mib is not None:
+        gpu = Gpu(shape.memory_mib, shape.reserved_mib, shape.gpu_class or "")
+        for served in ask.exact:
+            found.update(
+                {term.name: term.gib for term in need(served.case(gpu)).terms if (term.gib or 0) >= _LEAST_TOLD}
+            )
+    return dict(found.most_common())
+
+
+def room(ask: Ask, shape: Shape) -> Fit | None:
+    """Return how much more than what was asked one model finds on a GPU; None where that is not computed."""
+    if len(ask.exact) != 1 or shape.memory_mib is None or ask.beside_gib:
+        return None
+    return fit(ask.exact[0].case(Gpu(shape.memory_mib, shape.reserved_mib, shape.gpu_class or "")))
 
 
 def shared_mib(ask: Ask, shape: Shape) -> int:
@@ -203,6 +230,7 @@ def ask_of_role(role: Role, models: Mapping[str, Model], engines: Mapping[str, E
         gpu_class=needs.gpu_class,
         min_cc=max(floors, default=None),
         max_cc=needs.max_cc,
+        is_plain=needs.min_cc is None and all(model.quantization in _PLAIN_WEIGHTS for model in served),
         vram_gb=vram,
         exact=tuple(one for one in exact if one is not None),
         node=needs.node,
@@ -221,6 +249,7 @@ def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine]
         engines=(profile.engine,),
         gpu_class=profile.gpu_class,
         min_cc=model.min_cc,
+        is_plain=model.quantization in _PLAIN_WEIGHTS,
         vram_gb=vram,
         exact=() if exact is None else (exact,),
         selector=profile.node_selector,
@@ -237,6 +266,7 @@ def ask_of_model(model: Model, engine_name: str, engines: Mapping[str, Engine]) 
         engines=model.engines,
         kind=model.kind,
         min_cc=model.min_cc,
+        is_plain=model.quantization in _PLAIN_WEIGHTS,
         vram_gb=model.vram_gb,
         exact=() if exact is None else (exact,),
         # The role has the GPU already, in whatever way.

@@ -88,7 +88,9 @@ def _with_ways(model: Model, finder: _Finder, recorded: Sequence[Mapping[str, t.
     for base in bases or (None,):
         again = [way for one in recorded if (way := recorded_way(model, one)) is not None and finder.fits(way)]
         mine = [way for way in again if base is None or way.name.startswith(f"{base.name}-")]
-        found = {way.name: way for way in (*mine, *finder.find(base))}
+        found: dict[str, Profile] = {}
+        for way in (*mine, *finder.find(base)):
+            found.setdefault(way.name, way)
         priority = 0 if base is None else base.priority
         for rank, way in enumerate(found.values()):
             ways.setdefault(way.name, replace(way, priority=priority - rank / (len(found) + 1)))

@@ -64,6 +64,7 @@ def make_plan_file(
     rebalance: bool,
     rescue: bool,
     passthrough: bool,
+    replan_ways: bool = False,
 ) -> PlanFile:
     """Make the plan that belongs into a file. Nothing is written.
 
@@ -96,6 +97,7 @@ def make_plan_file(
         rebalance=rebalance,
         rescue=rescue,
         passthrough=passthrough,
+        replan_ways=replan_ways,
         engines=found.engines,
     )
     text = dump_document({key: value for key, value in document.items() if key != _NOT_WRITTEN})

@@ -235,7 +235,7 @@ def test_two_lines_over_the_shipped_catalog_serve_a_model(tmp_path: Path) -> Non
     assert [role.name for role in found.catalog.roles] == ["r"]
     assert not found.problems
     model = found.catalog.by_name()["qwen3-8b"]
-    assert model.profiles
+    assert model.is_open
     assert model.scaling is not None
     assert model.scaling.min == 1
 

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog import check
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import examine_directories, read_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load import (
+    SHIPPED,
+    examine_directories,
+    read_catalog,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Place
 
 ROOT = Path(check.__file__).parents[3]
@@ -64,13 +68,14 @@ def blocks(page: str) -> list[str]:
 
 
 def test_the_first_model_can_be_written_as_the_page_says(tmp_path: Path) -> None:
-    whole = ""
-    for block in blocks("first_model.rst"):
-        whole += block
-        (tmp_path / "models.yaml").write_text(whole, "utf-8")
-        (model,) = read_catalog([str(tmp_path)]).catalog.models
-    assert model.scaling is not None
-    assert (model.name, model.scaling.min, len(model.profiles)) == ("qwen3-8b", 1, 1)
+    two_lines, own, profile = blocks("first_model.rst")
+    for block, name in ((two_lines, "qwen3-8b"), (own, "my-model"), (own + profile, "my-model")):
+        (tmp_path / "models.yaml").write_text(block, "utf-8")
+        catalog = read_catalog([SHIPPED, str(tmp_path)]).catalog
+        (model,) = catalog.models
+        assert model.scaling is not None
+        assert (model.name, model.scaling.min, model.is_open) == (name, 1, block != own + profile)
+        assert not catalog.roles, "the model has its GPUs for itself"
 
 
 @pytest.mark.parametrize("block", blocks("catalog_guide.rst"))
