@@ -358,6 +358,9 @@ def _check_context(entry: Entry, model: Model) -> None:
 def _check_scaling(entry: Entry, model: Model) -> None:
     if model.scaling is None or not entry.good(("scaling",), ("profiles",)):
         return
+    if model.per_node and entry.good(("per_node",)):
+        message = "per_node runs one on every node that matches, so there is no number to scale"
+        entry.error("contradiction", ("per_node",), message, "remove per_node, or scaling")
     known = model.vram_gb is not None or (model.memory is not None and model.memory.weights_gib is not None)
     if model.is_open and not known and entry.good(("memory",), ("vram_gb",)):
         message = f"scaling asks for {model.scaling.max} replica(s), but nothing says what one needs"

@@ -113,12 +113,12 @@ class Explainer:
             candidate.gpus * candidate.shared.get(ledger.part_pool[at], 0) for at in parts
         )
         if not ledger.has_memory(node, need):
-            return "ram"
+            return "node_memory"
         if not filler.has_disk(candidate, node):
             return "disk"
         if not ledger.is_spread(candidate, node):
             return "spread"
-        return "fabric" if candidate.nodes > 1 else "ram"
+        return "fabric" if candidate.nodes > 1 else "node_memory"
 
     def _tally_nodes(self, candidate: Candidate, tally: Tally) -> None:
         for node, count in enumerate(self.fleet.gpu_count):
@@ -131,7 +131,7 @@ class Explainer:
                 code = "spread"
             if code is None and not self.filler.has_disk(candidate, node):
                 code = "disk"
-            tally.add(code or "ram", 1)
+            tally.add(code or "node_memory", 1)
 
     def headline(self, candidate: Candidate, tally: Tally) -> str:
         """Return what one replica over several GPUs needs together, against what is there."""
@@ -200,7 +200,7 @@ class Explainer:
             return f"{count} {BY_NAME[code].phrase}" + (f" (by {listing(names)})" if names else "")
         if code == "node_state":
             return self._node_state_phrase(count, tally, pools)
-        if code == "ram":
+        if code == "node_memory":
             have = max((left for left in self.ledger.ram_left if left is not None), default=0)
             what = plural(count, "node") if not pools else f"{count} on nodes"
             shared = max((shared_mib(ask, pool.shape) for pool in pools if pool.shape.unified), default=0)

@@ -635,6 +635,14 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
         "models[0].scaling.max (model chat): max 1 is below min 3; at least 3, or leave max out",
     ),
     (
+        "per_node and scaling",
+        [served(per_node=1, scaling={"min": 2})],
+        (
+            "models[0].per_node (model chat): per_node runs one on every node that matches, so there is no number to scale; "
+            "remove per_node, or scaling"
+        ),
+    ),
+    (
         "max negative",
         [served(scaling={"max": -1})],
         "models[0].scaling.max (model chat): must be from 0 to 100000, not -1",
@@ -654,6 +662,14 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
 CPU = {"engine": "llamacpp", "gpu": False, "min_vram_gb": ...}
 
 TEST_ROLE_ERRORS: list[tuple[str, t.Any, str]] = [
+    (
+        "per_node and count",
+        [changed(ROLE, per_node=1, count=2)],
+        (
+            "roles[0].per_node (role large): per_node runs one on every node that matches, so there is no number to count; "
+            "remove per_node, or count"
+        ),
+    ),
     (
         "typo",
         [changed(ROLE, prefers="largest")],
@@ -898,6 +914,7 @@ def test_role_errors(roles: t.Any, expected: str) -> None:
 TEST_GOOD: list[tuple[str, t.Any, t.Any]] = [
     ("seven fields", [model()], []),
     ("nothing", None, None),
+    ("one on every node", [served(per_node=1)], [changed(ROLE, per_node=1)]),
     (
         "zeros are unknown",
         [model(vram_gb=0, min_cc=0, context=0, context_length=0, max_output=0, memory={"layers": 0})],
