@@ -18,10 +18,13 @@ description:
     says. What is the same is not sent, whatever Proxmox VE made of its text.
   - A VM carries a mark in its description, which is a line that begins with C(knaster.inventory/1), and the
     tag V(knaster). One without the mark is never touched. Other lines of the description stay.
-  - Nothing is restarted. Changes that wait for a restart are reported in RV(pending) and RV(restart_needed).
-  - What somebody else added, such as another C(hostpci), is reported in RV(external_additions) and stays, unless O(strict).
-    Devices of an earlier definition are removed when the definition does not have them any more. Disks are not, unless
-    O(strict), and even then Proxmox VE keeps them as unused disks.
+  - Nothing is restarted without O(allow_stop). Changes that wait for a restart are reported in RV(pending) and
+    RV(restart_needed).
+  - What somebody else added, such as another C(hostpci), or C(firewall=1) of a network card, is reported in
+    RV(external_additions) and stays, unless O(strict). What an earlier definition set is removed when the definition does not
+    have it any more. Disks of an earlier definition are not, which is reported in RV(attention). Disks that somebody added
+    are detached with O(strict) only, and even then Proxmox VE keeps them as unused disks.
+  - A clone keeps its first disk and its cloud-init drive where the template has them.
   - A run that was cut off at any point is taken up where it ended.
 options:
   vmid:
@@ -88,6 +91,11 @@ options:
       - The fingerprint of the definition, which is kept in the mark.
     type: str
     default: ""
+  fleet:
+    description:
+      - The fleet that the VM belongs to, which is kept in the mark. A VM of another fleet is never touched.
+    type: str
+    default: ""
   mappings:
     description:
       - The resource mappings that O(config) names, with the GPUs that they have to be. It is compared before the VM is
@@ -121,16 +129,28 @@ options:
         description:
           - The number of the IOMMU group. M(knaster.inventory.proxmox_pci_mapping) looks after it.
         type: int
+      made_before:
+        description:
+          - Whether a task before makes or corrects it. Check mode does not miss it then.
+        type: bool
+        default: false
   started:
     description:
       - Whether it runs. Without it a new one stays off, and one that is there stays as it is.
     type: bool
   allow_stop:
     description:
-      - Whether it may be shut down where that is needed, that is for O(started=false), for O(state=absent), and to change
-        its passed-through devices, after which it is started again.
+      - Whether it may be shut down where that is needed, that is for O(started=false), for O(state=absent), and for
+        everything that waits for a restart, after which it is started again. That includes what an earlier run or somebody
+        else left waiting.
     type: bool
     default: false
+  purge:
+    description:
+      - With O(state=absent), whether it is also taken out of jobs for backup and replication and out of high availability.
+        Without it they keep the number, for a VM that gets it next.
+    type: bool
+    default: true
   strict:
     description:
       - Whether to remove devices and tags that somebody else added.
@@ -298,6 +318,7 @@ def main() -> None:
                 },
             },
             "fingerprint": {"type": "str", "default": ""},
+            "fleet": {"type": "str", "default": ""},
             "mappings": {
                 "type": "list",
                 "elements": "dict",
@@ -309,10 +330,12 @@ def main() -> None:
                     "pci_id": {"type": "str"},
                     "subsystem_id": {"type": "str"},
                     "iommu_group": {"type": "int"},
+                    "made_before": {"type": "bool", "default": False},
                 },
             },
             "started": {"type": "bool"},
             "allow_stop": {"type": "bool", "default": False},
+            "purge": {"type": "bool", "default": True},
             "strict": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 1800},
             "start_timeout": {"type": "int"},
@@ -330,7 +353,10 @@ def main() -> None:
             module.fail_json(msg=f"{option} has to be from 1 to 86400 seconds, not {params[option]}.")
     present = params["state"] == "present"
     try:
-        wanted = definition(params) if present else absent_definition(params["vmid"], params["name"], params["node"])
+        if present:
+            wanted = definition(params)
+        else:
+            wanted = absent_definition(params["vmid"], params["name"], params["node"], params["fleet"])
     except DefinitionError as exc:
         module.fail_json(msg=f"The definition of VM {params['vmid']} is wrong: {exc}", errors=exc.errors)
     options = VmOptions(
@@ -338,6 +364,8 @@ def main() -> None:
         started=params["started"],
         allow_stop=params["allow_stop"],
         strict=params["strict"],
+        purge=params["purge"],
+        made_before=frozenset(one["id"] for one in params["mappings"] if one["made_before"]),
         check_mode=module.check_mode,
         task_limit=params["timeout"],
         start_limit=params["start_timeout"],

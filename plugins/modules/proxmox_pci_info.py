@@ -138,6 +138,14 @@ devices:
       type: list
       elements: dict
       sample: []
+guests:
+  description:
+    - The VMs that carry the mark of this collection, each with C(vmid), C(node), C(mark), C(hostpci) and C(hardware) as in
+      RV(knaster.inventory.proxmox_cluster_info#module:vms).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 nodes:
   description: The nodes that were asked for, each with C(node), C(status) and C(error), which is V(null) where it was read.
   returned: success

@@ -131,7 +131,7 @@ def test_a_second_run_changes_nothing(peer, clean) -> None:
     outcome = provision(client(peer), fleet)
     assert outcome.changed == []
     assert [one.line() for one in outcome.prepared.findings] == []
-    fleet.previous = []
+    fleet.forget()
     assert provision(client(peer), fleet).changed == [], "the marks alone tell which machine is which"
     assert len(sim.calls) == before
 
@@ -251,7 +251,7 @@ def test_a_run_that_ends_after_any_change_is_taken_up(peer, clean) -> None:
         api._request = dying
         with pytest.raises(DeadError):
             provision(api, fleet)
-        fleet.previous = []
+        fleet.forget()
         provision(client(peer), fleet)
         assert end_state(sim)[:2] == reference[:2], lines[at - 1]
 
@@ -300,9 +300,14 @@ def test_a_machine_that_is_in_no_plan_goes_only_when_asked(peer) -> None:
     assert [one.code for one in outcome.prepared.findings] == ["orphan"] * 4
     assert len(sim.state["guests"]) == 7
     with pytest.raises(PreflightError) as found:
-        provision(client(peer), fleet, allowed=Allowed(prune=True))
+        provision(client(peer), fleet, allowed=Allowed(prune=True), most=4)
     assert {one.code for one in found.value.findings} == {"needs_stop"}
-    outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True))
+    for most in (None, 3):
+        with pytest.raises(PreflightError, match="provision_prune_max") as found:
+            provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True), most=most)
+        assert {one.code for one in found.value.findings} == {"prune_refused"}
+    assert len(sim.state["guests"]) == 7
+    outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True), most=4)
     assert [step.phase for step, result in outcome.results if result["changed"]] == ["remove"] * 4 + ["unmap"] * 2
     assert len(sim.state["guests"]) == 3
     assert "5000" in sim.state["guests"]
@@ -334,7 +339,7 @@ def test_a_card_that_another_role_gets_comes_from_a_pruned_machine(peer) -> None
         provision(client(peer), fleet)
     assert [one.code for one in found.value.findings] == ["gpu_held"]
     assert "Set provision_prune" in found.value.findings[0].remedy
-    outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True))
+    outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True), most=1)
     assert [step.phase for step, _result in outcome.results] == ["remove", "make"]
     assert [one["config"]["name"] for one in sim.state["guests"].values()] == ["code-0"]
 
