@@ -43,6 +43,7 @@ class ActionModule(FileAction):
                 profiles=options["profiles"],
                 hosts=options["hosts"],
                 catalog=options["catalog"],
+                declared=self.declared(options["hosts"]),
                 plan=options["plan"],
                 observed=options["observed"],
                 slots=options["slots_dir"],

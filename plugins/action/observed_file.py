@@ -51,7 +51,7 @@ class ActionModule(FileAction):
     def make(self, options: Options) -> Made:
         """Query the replicas of the slots."""
         path = options["path"]
-        fleet = read_fleet(options["profiles"], options["hosts"], options["catalog"])
+        fleet = read_fleet(options["profiles"], options["hosts"], options["catalog"], self.declared(options["hosts"]))
         errors = fleet.errors
         slots: list[dict[str, t.Any]] = []
         with collecting(errors):

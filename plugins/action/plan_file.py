@@ -28,6 +28,8 @@ class ActionModule(FileAction):
     argument_spec: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         **FLEET_SPEC,
         "path": {"type": "path", "required": True},
+        "slots_dir": {"type": "path"},
+        "smaller": {"type": "bool", "default": False},
         "fresh": {"type": "bool", "default": False},
         "moves": {"type": "str", "choices": ["none", "relocate", "preempt"], "default": "none"},
         "rebalance": {"type": "bool", "default": False},
@@ -39,11 +41,13 @@ class ActionModule(FileAction):
     def make(self, options: Options) -> Made:
         """Make the plan."""
         path = options.pop("path")
-        made = make_plan_file(path, **options)
+        slots = options.pop("slots_dir")
+        made = make_plan_file(path, **options, slots=slots, declared=self.declared(options["hosts"]))
         returned = {
             "path": str(path),
             "catalog": options["catalog"],
             "catalog_warnings": list(made.warnings),
+            "warnings": made.notices,
             "table": made.table,
             "unplaced": made.document["unplaced"],
             "changes": made.document["changes"],

@@ -39,7 +39,7 @@ class ActionModule(FileAction):
 
     def make(self, options: Options) -> Made:
         """Answer the question."""
-        fleet = read_fleet(options["profiles"], options["hosts"], options["catalog"])
+        fleet = read_fleet(options["profiles"], options["hosts"], options["catalog"], self.declared(options["hosts"]))
         plan = read_plan(options["plan"], fleet.errors)
         errors = [*fleet.all_errors(), *_lost_errors(options["lost"])]
         if errors or plan is None:

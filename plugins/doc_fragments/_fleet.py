@@ -23,6 +23,8 @@ options:
   hosts:
     description:
       - The names of the nodes of the fleet. One that was never collected is taken as unreachable.
+      - What the inventory declares of a node (C(knaster_state), C(knaster_labels), C(knaster_fabrics), C(knaster_reserve_gb) and
+        the C(state) of GPUs in C(knaster_gpus)) is taken as it is now, and not as it was when the node was collected.
     type: list
     elements: str
     required: true

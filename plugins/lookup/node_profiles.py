@@ -56,6 +56,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.preview import handing_over
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import load_profiles
 
 
@@ -65,7 +66,9 @@ class LookupModule(LookupBase):
         if len(terms) != 1:
             raise AnsibleLookupError(f"node_profiles takes one directory, not {len(terms)}")
         errors: list[str] = []
-        profiles = load_profiles(Path(terms[0]).expanduser().absolute(), self.get_option("hosts"), errors)
+        # What a run with --check would have saved is what it sees.
+        with handing_over(variables or {}, only_shown=True):
+            profiles = load_profiles(Path(terms[0]).expanduser().absolute(), self.get_option("hosts"), errors)
         if errors:
             raise AnsibleLookupError("\n".join(errors))
         # One element, so that a fleet of one node is a list as well.

@@ -33,6 +33,17 @@ options:
       - The file of the plan. Its directory is made where it is missing.
     type: path
     required: true
+  slots_dir:
+    description:
+      - The directory of the slots. Where the file of the plan is not there, the places of what runs are taken from them and from
+        the plan before the last, and a warning says so.
+    type: path
+  smaller:
+    description:
+      - Whether the fleet is meant to have lost that many nodes. Otherwise it is an error when two or more nodes, and more than a
+        third of those with work, are not among O(hosts), since most likely another inventory was meant.
+    type: bool
+    default: false
   fresh:
     description:
       - Plan as if there were no last plan.

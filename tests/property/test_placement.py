@@ -8,12 +8,15 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import os
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes, without
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.help import Trial, apply_change
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import what_if_lost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -448,3 +451,32 @@ def test_a_reason_for_a_card_is_true(nodes, roles):
         assert one["why"]["rule"] == role["prefer"]
         assert one["why"].get("better_taken", 0) == len(better)
         assert set(better) <= used
+
+
+@SLOW
+@given(fleets(("ready", "cordoned", "draining"), unified=True), st.data())
+def test_a_fleet_without_nodes_is_the_fleet_of_the_others(nodes, data):
+    gone = data.draw(st.lists(st.sampled_from([node["name"] for node in nodes]), unique=True))
+    left, read = without(read_nodes(nodes), gone), read_nodes([node for node in nodes if node["name"] not in gone])
+    for field in dataclasses.fields(read):
+        ours, theirs = getattr(left, field.name), getattr(read, field.name)
+        if field.name == "weights":
+            ours, theirs = sorted(ours, key=repr), sorted(theirs, key=repr)
+        # What a plan is made from stays the whole fleet.
+        assert ours == theirs or field.name == "fingerprint", field.name
+
+
+@SLOW
+@given(fleets(unified=True), role_lists(), model_lists(), st.data())
+def test_what_if_is_the_plan_without_the_node(nodes, roles, models, data):
+    found = check_catalog(models, roles, open_engines=True).catalog
+    first = make(nodes, roles, models)
+    lost = data.draw(st.sampled_from([node["name"] for node in nodes]))
+    after = make([node for node in nodes if node["name"] != lost], roles, models, first)
+    (answer,) = what_if_lost(first, nodes, found.roles, found.models, lost=[lost], engines=found.engines)
+    assert answer["moves"] == after["changes"]["moves"]
+    before = {one.get("role") or one.get("model"): one["missing"] for one in first["unplaced"]}
+    now = {one.get("role") or one.get("model"): one["missing"] for one in after["unplaced"]}
+    assert {one["name"]: one["missing"] for one in answer["short"]} == {
+        name: missing for name, missing in now.items() if missing > before.get(name, 0)
+    }

@@ -23,6 +23,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import (
     FileError,
+    list_names,
     parse_document,
     read_document,
     read_text,
@@ -83,7 +84,7 @@ def remember(documents: Iterable[Written]) -> None:
         by_directory.setdefault(one.path.parent, {})[one.path.name] = _digest(one.kind, one.text)
     for directory, found in by_directory.items():
         before = read_digests(directory)
-        there = {path.name for path in directory.iterdir()}
+        there = {*list_names(directory)}
         after = {name: digest for name, digest in sorted({**before, **found}.items()) if name in there}
         if after != before:
             with contextlib.suppress(FileError):

@@ -13,6 +13,7 @@ What cannot be read is told with a remedy that loses nothing. What is written is
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import errno
 import os
 import re
@@ -20,6 +21,7 @@ import stat
 import tempfile
 import typing as t
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
@@ -31,8 +33,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shorten
 
 if t.TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
 # What to do about a text that is not right: nothing that would lose what is in it.
 _RESTORE = "restore it from version control or a backup"
@@ -46,6 +47,8 @@ _REMEDIES: Mapping[int, str] = {
     errno.ENOSPC: "make room on its disk",
     errno.EDQUOT: "make room in the quota of the user who runs this",
 }
+# Where files are written in place of where they belong; None writes them.
+_PREVIEW: contextvars.ContextVar[Path | None] = contextvars.ContextVar("preview", default=None)
 _CONFLICT = re.compile(r"^<{7}(?:[ \t].*)?$", re.MULTILINE)
 
 
@@ -66,6 +69,35 @@ class FileError(InputError):
         self.message, self.remedy, self.line = message, remedy, line
 
 
+@contextlib.contextmanager
+def preview(directory: Path) -> Iterator[None]:
+    """Leave files as they are: what is written meanwhile lands below a directory, and is read from there.
+
+    That is how the tasks of a run in check mode hand over to each other what they would have written.
+    """
+    token = _PREVIEW.set(directory)
+    try:
+        yield
+    finally:
+        _PREVIEW.reset(token)
+
+
+def _written(path: Path) -> Path:
+    """Return where a file is written."""
+    directory = _PREVIEW.get()
+    return path if directory is None else directory / "written" / path.absolute().relative_to(path.absolute().anchor)
+
+
+def _removed(path: Path) -> Path:
+    """Return the file that says in a preview that a file was removed, or the directory of such files."""
+    directory = _PREVIEW.get() or Path(os.devnull)
+    return directory / "removed" / path.absolute().relative_to(path.absolute().anchor)
+
+
+def _is_removed(path: Path) -> bool:
+    return _PREVIEW.get() is not None and os.path.isfile(_removed(path))
+
+
 def read_text(path: Path, *, limit: int | None = None) -> str | None:
     """Return a file's text, or None where there is no such file.
 
@@ -83,6 +115,11 @@ def read_text(path: Path, *, limit: int | None = None) -> str | None:
 
 
 def _read_bytes(path: Path, limit: int | None = None) -> bytes | None:
+    if _PREVIEW.get() is not None:
+        if os.path.isfile(_written(path)):
+            path = _written(path)
+        elif _is_removed(path):
+            return None
     try:
         # Without O_NONBLOCK opening a named pipe would wait for its other end.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
@@ -105,9 +142,28 @@ def list_names(directory: Path) -> list[str]:
     :raises FileError: when it cannot be read
     """
     try:
-        return sorted(os.listdir(directory))
+        if _PREVIEW.get() is None:
+            return sorted(os.listdir(directory))
+        removed = {*_names(_removed(directory))} - {*_names(_written(directory))}
+        added = _names(_written(directory))
+        there = _names(directory) if added else os.listdir(directory)
+        return sorted({*there, *added} - removed)
     except (OSError, ValueError) as exc:
         raise FileError(directory, *_explain(exc, "read")) from exc
+
+
+def _names(directory: Path) -> list[str]:
+    return os.listdir(directory) if os.path.isdir(directory) else []
+
+
+def is_directory(path: Path) -> bool:
+    """Return whether there is such a directory, which may be at the end of a link."""
+    return os.path.isdir(path) or os.path.isdir(_written(path))
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is such a file, which may be at the end of a link."""
+    return os.path.isfile(_written(path)) or (os.path.isfile(path) and not _is_removed(path))
 
 
 def _explain(exc: OSError | ValueError, done: str) -> tuple[str, str]:
@@ -147,7 +203,8 @@ def write_text(path: Path, text: str) -> None:
 
     :raises FileError: when it cannot be written; the old file is then untouched
     """
-    temporary = None
+    temporary, told = None, path
+    path = _written(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
@@ -157,7 +214,7 @@ def write_text(path: Path, text: str) -> None:
         os.replace(temporary, path)
     except (OSError, UnicodeEncodeError) as exc:
         message, remedy = _explain(exc, "written")
-        raise FileError(path, message, f"it is as it was before; {remedy}") from exc
+        raise FileError(told, message, f"it is as it was before; {remedy}") from exc
     finally:
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -181,7 +238,10 @@ class FileChange:
             write_text(self.path, self.after)
             return
         try:
-            self.path.unlink(missing_ok=True)
+            _written(self.path).unlink(missing_ok=True)
+            if _PREVIEW.get() is not None:
+                _removed(self.path).parent.mkdir(parents=True, exist_ok=True)
+                _removed(self.path).touch()
         except OSError as exc:
             raise FileError(self.path, *_explain(exc, "removed")) from exc
 

@@ -20,10 +20,16 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.yaml_fi
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import Written, remember
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.catalog import catalog_directories
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import raw_variables, stop_at, to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.preview import handing_over
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import PLANNED, find_slips
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural
 
 if t.TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import FileChange
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import Variables
 
 Options = dict[str, t.Any]
 
@@ -93,10 +99,11 @@ class FileAction(ActionBase):
         if YAML_IMPORT_ERROR:
             return {**result, "failed": True, "msg": missing_required_lib("PyYAML")}
         try:
-            made = self.make(self._resolve(options))
-            if not (self._task.check_mode or made.returned.get("failed")):
-                self.put(made)
-                remember(made.documents)
+            with handing_over(self.task_vars, only_shown=self._task.check_mode) as is_kept:
+                made = self.make(self._resolve(options))
+                if is_kept and not made.returned.get("failed"):
+                    self.put(made)
+                    remember(made.documents)
         except InputError as exc:
             msg = f"{self.refusal}. Invalid input, {plural(len(exc.errors), 'error')}:\n{exc}"
             return {**result, "failed": True, "errors": list(exc.errors), "msg": msg}
@@ -106,6 +113,23 @@ class FileAction(ActionBase):
             if self._task.diff and self._supports_diff:
                 result["diff"] = [change.diff() for change in made.changes]
         return result
+
+    def declared(self, hosts: Sequence[str]) -> dict[str, Variables]:
+        """Return what the inventory declares of each node, by its variables.
+
+        :raises InputError: for names of variables that are nearly those which are read
+        """
+        found: dict[str, Variables] = {}
+        errors: list[str] = []
+        everything = self.task_vars["hostvars"]
+        for name in hosts:
+            raw = raw_variables(everything, name) if name in everything else {}
+            if not PLANNED.isdisjoint(raw):
+                # Only these go through templates.
+                found[name] = to_plain({key: everything[name][key] for key in PLANNED if key in raw}, name)
+            errors += [f"{name}: {slip}" for slip in find_slips(raw)]
+        stop_at(errors)
+        return found
 
     def _resolve(self, options: Options) -> Options:
         """Return the options with paths seen from the directory that the command was called in."""

@@ -17,7 +17,7 @@ import contextlib
 import hashlib
 import operator
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.knaster.inventory.plugins.module_utils._gpu_table import (
     find,
@@ -30,7 +30,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.facts imp
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ComputeCap
 
@@ -155,6 +155,70 @@ class Fleet:
     holders: Mapping[int, str]
     ours: Mapping[int, str]
     fingerprint: str
+
+
+def without(fleet: Fleet, gone: Collection[str]) -> Fleet:
+    """Return a fleet as it is read from the profiles of its other nodes; names that it does not have are no error.
+
+    The fingerprint stays that of the whole fleet.
+    """
+    nodes = [node for node, name in enumerate(fleet.names) if name not in gone]
+    gpus = [gpu for gpu, node in enumerate(fleet.gpu_node) if fleet.names[node] not in gone]
+    new_node, new_gpu = {node: at for at, node in enumerate(nodes)}, {gpu: at for at, gpu in enumerate(gpus)}
+    kept = {*nodes}
+    pools = [pool for pool in fleet.node_pools if pool.node in kept]
+    # Shapes are numbered by who has one first.
+    new_shape: dict[int, int] = {}
+    for pool in pools:
+        new_shape.setdefault(pool.shape, len(new_shape))
+    spans, end = [], 0
+    for node in nodes:
+        first, last = fleet.node_span[node]
+        spans.append((end, end := end + last - first))
+    weights = [(one.entry, [new_node[node] for node in one.nodes if node in kept]) for one in fleet.weights]
+    of_nodes, of_gpus = _picker(nodes), _picker(gpus)
+    return replace(
+        fleet,
+        names=of_nodes(fleet.names),
+        states=of_nodes(fleet.states),
+        memory_gb=of_nodes(fleet.memory_gb),
+        memory_mib=of_nodes(fleet.memory_mib),
+        usable_mib=of_nodes(fleet.usable_mib),
+        labels=of_nodes(fleet.labels),
+        fabrics=of_nodes(fleet.fabrics),
+        free_gb=of_nodes(fleet.free_gb),
+        gpu_count=of_nodes(fleet.gpu_count),
+        asked_weights=of_nodes(fleet.asked_weights),
+        gpu_index=of_gpus(fleet.gpu_index),
+        gpu_flags=of_gpus(fleet.gpu_flags),
+        gpu_uuid=of_gpus(fleet.gpu_uuid),
+        gpu_pci=of_gpus(fleet.gpu_pci),
+        weights=[WeightsEntry(entry=entry, nodes=left) for entry, left in weights if left],
+        shapes=[fleet.shapes[shape] for shape in new_shape],
+        node_pools=[
+            NodePool(
+                node=new_node[pool.node],
+                shape=new_shape[pool.shape],
+                flags=pool.flags,
+                gpus=[new_gpu[gpu] for gpu in pool.gpus],
+            )
+            for pool in pools
+        ],
+        node_span=spans,
+        gpu_node=[new_node[fleet.gpu_node[gpu]] for gpu in gpus],
+        gpu_shape=[new_shape[fleet.gpu_shape[gpu]] for gpu in gpus],
+        pairs={
+            new_gpu[gpu]: tuple(map(new_gpu.__getitem__, peers)) for gpu, peers in fleet.pairs.items() if gpu in new_gpu
+        },
+        unified_nodes=frozenset(new_node[node] for node in fleet.unified_nodes if node in kept),
+        holders={new_gpu[gpu]: name for gpu, name in fleet.holders.items() if gpu in new_gpu},
+        ours={new_gpu[gpu]: name for gpu, name in fleet.ours.items() if gpu in new_gpu},
+    )
+
+
+def _picker(places: Sequence[int]) -> t.Callable[[list[t.Any]], list[t.Any]]:
+    """Return what picks these places of a list."""
+    return lambda column: [column[place] for place in places]
 
 
 def read_nodes(profiles: t.Any) -> Fleet:

@@ -19,6 +19,8 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.error
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import (
     FileError,
     file_stem,
+    is_directory,
+    list_names,
     read_document,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
@@ -48,7 +50,8 @@ def unreachable_profile(name: str, last: Mapping[str, t.Any] | None = None) -> d
 def list_strays(directory: Path, names: Iterable[str]) -> list[str]:
     """Return the names of profile files that belong to none of these nodes, in order; no directory has none."""
     known = {profile_path(directory, name).name for name in names}
-    found = {path.name for path in directory.glob("[!.]*.json")} if directory.is_dir() else set()
+    names = list_names(directory) if is_directory(directory) else ()
+    found = {name for name in names if name.endswith(".json") and not name.startswith(".")}
     return sorted(found - known, key=natural_key)
 
 

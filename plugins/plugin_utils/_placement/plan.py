@@ -70,12 +70,12 @@ def plan(
 ) -> dict[str, t.Any]:
     """Place roles and models on nodes; raises ``ProfileError`` where the profiles cannot be read."""
     options = Options(moves=moves, rebalance=rebalance, reassign=rescue, passthrough=passthrough, engines=engines)
-    with _paused_collector():
+    with paused_collector():
         return _plan(nodes, roles, models, previous, options)
 
 
 @contextmanager
-def _paused_collector() -> Iterator[None]:
+def paused_collector() -> Iterator[None]:
     """Pause the collector: a plan makes many small values, and collecting while it grows costs as much as planning."""
     was_on = gc.isenabled()
     gc.disable()
@@ -100,7 +100,7 @@ class Placed:
         return {(each.kind, each.name): each.missing for each in self.search.requests if each.missing}
 
 
-def _place(
+def place(
     nodes: t.Any,
     roles: Sequence[Role],
     models: Sequence[Model],
@@ -221,7 +221,7 @@ def _plan(
     previous: Mapping[str, t.Any] | None,
     options: Options,
 ) -> dict[str, t.Any]:
-    placed = _place(nodes, roles, models, previous, options)
+    placed = place(nodes, roles, models, previous, options)
     search = placed.search
     could = [{"model": each.name, "could_place": search.filler.count(each, len(each.numbers))} for each in placed.loads]
     writer = Writer(search, models)
@@ -231,7 +231,7 @@ def _plan(
         changed = replace(options, moves=trial.moves, reassign=True, rebalance=False)
         last = None if request is None else (request.kind, request.name)
         again = search.ledger.fleet if trial.nodes is nodes else trial.nodes
-        return _place(again, trial.roles, trial.models, made, changed, last=last)
+        return place(again, trial.roles, trial.models, made, changed, last=last)
 
     trial = Trial(nodes=nodes, roles=roles, models=models)
     question = Question(trial=trial, ask=ask_again)

@@ -10,11 +10,14 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes, without
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import place_text
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import paused_collector, place
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Options
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     listing,
     natural_key,
@@ -30,6 +33,7 @@ if t.TYPE_CHECKING:
         Model,
         Role,
     )
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import Placed
 
 
 def what_if_lost(
@@ -50,16 +54,18 @@ def what_if_lost(
     """
     there = _by_node(document)
     asked: Sequence[str | Sequence[str]] = _by_name(there) if lost is None else lost
-    known = {node["name"] for node in nodes}
+    fleet, options = read_nodes(nodes), Options(moves=moves, passthrough=passthrough, engines=engines)
+    known = {*fleet.names}
+    were = Counter({str(one.get("role") or one.get("model")): one["missing"] for one in document.get("unplaced") or ()})
     answers = []
     for each in asked:
         names = [each] if isinstance(each, str) else list(each)
         unknown = [name for name in names if name not in known]
         if unknown:
             raise InputError([f"{listing(unknown)}: no such node in the profiles"])
-        left = [node for node in nodes if node["name"] not in names]
-        after = plan(left, roles, models, document, moves=moves, passthrough=passthrough, engines=engines)
-        answers.append(_answer(names, [name for node in names for name in there.get(node, ())], document, after))
+        with paused_collector():
+            after = place(without(fleet, names), roles, models, document, options)
+        answers.append(_answer(names, [name for node in names for name in there.get(node, ())], were, after))
     return answers
 
 
@@ -82,20 +88,13 @@ def _by_node(document: Mapping[str, t.Any]) -> dict[str, list[str]]:
     return found
 
 
-def _missing(document: Mapping[str, t.Any]) -> dict[str, int]:
-    return {str(one.get("role") or one.get("model")): one["missing"] for one in document.get("unplaced") or ()}
-
-
-def _answer(
-    names: list[str], hit: list[str], before: Mapping[str, t.Any], after: Mapping[str, t.Any]
-) -> dict[str, t.Any]:
-    were, are = _missing(before), _missing(after)
+def _answer(names: list[str], hit: list[str], were: Mapping[str, int], after: Placed) -> dict[str, t.Any]:
     short = [
-        {"name": name, "missing": missing, "before": were.get(name, 0)}
-        for name, missing in are.items()
-        if missing > were.get(name, 0)
+        {"name": name, "missing": missing, "before": were[name]}
+        for (_kind, name), missing in after.missing.items()
+        if missing > were[name]
     ]
-    moves = after["changes"]["moves"]
+    moves = [] if after.previous is None else after.previous.changes(after.search)["moves"]
     copy_gb = sum(state.get("gb", 0) for move in moves for state in _states(move))
     return {
         "nodes": names,

@@ -16,15 +16,20 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.load im
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import ERROR
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import read_checked
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import collecting
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import (
+    find_declared_errors,
+    with_declared,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import find_node_errors
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.profiles import list_strays, load_profiles
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural
 
 if t.TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Catalog
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import Variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +46,23 @@ class FleetFiles:
         return [*self.errors, *find_node_errors(self.nodes)]
 
 
-def read_fleet(profiles: Path, hosts: Sequence[str], catalog: Sequence[str]) -> FleetFiles:
+def read_fleet(
+    profiles: Path, hosts: Sequence[str], catalog: Sequence[str], declared: Mapping[str, Variables] | None = None
+) -> FleetFiles:
     """Read profiles and catalog. What is inside the profiles is left to who reads them next.
 
     :param profiles: the directory of saved profiles
     :param hosts: the nodes of the fleet
     :param catalog: directories, the later one changing entries of the earlier by name
+    :param declared: the variables of the inventory by node; None leaves the profiles as they are
     """
     errors: list[str] = []
     nodes = load_profiles(profiles, hosts, errors)
+    if declared is not None:
+        wrong = [f"{name}: {error}" for name in hosts for error in find_declared_errors(declared.get(name, {}))]
+        errors += wrong
+        if not wrong:
+            nodes = [with_declared(node, declared.get(node["name"], {})) for node in nodes]
     found, warnings = read_catalog(catalog, errors, nodes=nodes)
     strays = list_strays(profiles, hosts)
     if strays:

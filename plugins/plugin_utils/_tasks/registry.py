@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import typing as t
 from dataclasses import dataclass
 
@@ -18,6 +18,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.diges
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import (
     FileChange,
+    FileError,
+    is_directory,
+    is_file,
+    list_names,
     read_text,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
@@ -84,7 +88,7 @@ def load_slots(directory: Path) -> Documents:
     found: Documents = []
     errors: list[str] = []
     known = read_digests(directory)
-    for path in sorted(_files_in(directory, errors)):
+    for path in _files_in(directory):
         with collecting(errors):
             document = read_checked(path, "slot", known, managed_by=MANAGED_BY)
             if document is not None:
@@ -94,14 +98,17 @@ def load_slots(directory: Path) -> Documents:
     return found
 
 
-def _files_in(directory: Path, errors: list[str]) -> Iterator[Path]:
+def _files_in(directory: Path) -> list[Path]:
+    """Return the files of slots in a directory.
+
+    :raises FileError: when it cannot be read
+    """
     try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.name.endswith(SLOT_SUFFIX) and not entry.name.startswith(".") and entry.is_file():
-                    yield directory / entry.name
-    except OSError as exc:
-        errors.append(f"{directory}: cannot be read: {(exc.strerror or str(exc)).lower()}; write the slots first")
+        names = list_names(directory)
+    except FileError as exc:
+        raise FileError(directory, exc.message, "write the slots first") from exc
+    found = (directory / name for name in names if name.endswith(SLOT_SUFFIX) and not name.startswith("."))
+    return [path for path in found if is_file(path)]
 
 
 def make_outputs(
@@ -154,16 +161,14 @@ def _gone(where: Where, wanted: Mapping[Path, str]) -> Iterator[tuple[Path, str]
 
 def _below(directory: Path, depth: int) -> Iterable[Path]:
     """Yield the plain files of a directory and of those below it, in order; links are not followed."""
-    try:
-        with os.scandir(directory) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_file(follow_symlinks=False):
-            yield directory / entry.name
-        elif depth and entry.is_dir(follow_symlinks=False):
-            yield from _below(directory / entry.name, depth - 1)
+    with contextlib.suppress(FileError):
+        for path in [directory / name for name in list_names(directory)]:
+            if path.is_symlink():
+                continue
+            if is_file(path):
+                yield path
+            elif depth and is_directory(path):
+                yield from _below(path, depth - 1)
 
 
 def _if_ours(path: Path, mark: re.Pattern[str]) -> Iterator[tuple[Path, str]]:

@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError, collecting
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import find_changes, is_directory
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import read_nodes
 from ansible_collections.knaster.inventory.plugins.plugin_utils._report.page import render_report
 from ansible_collections.knaster.inventory.plugins.plugin_utils._summary.inputs import Inputs, with_known_states
@@ -31,10 +31,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.observe i
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import load_slots
 
 if t.TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files import FileChange
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import Variables
     from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet import FleetFiles
 
 
@@ -45,6 +46,7 @@ class Sources:
     profiles: Path
     hosts: Sequence[str]
     catalog: Sequence[str]
+    declared: Mapping[str, Variables] | None = None
     plan: Path
     observed: Path | None
     slots: Path | None
@@ -77,7 +79,7 @@ def make_fleet_report(
     :param losses: about how many nodes the page says what their loss would cost; None: as many as take seconds
     :raises InputError: with everything that is wrong in what was read
     """
-    found = read_fleet(sources.profiles, sources.hosts, sources.catalog)
+    found = read_fleet(sources.profiles, sources.hosts, sources.catalog, sources.declared)
     errors = found.errors
     plan = read_plan(sources.plan, errors)
     previous = read_plan(previous_path(sources.plan), errors, required=False)
@@ -108,7 +110,7 @@ def make_fleet_report(
 def _read_replicas(sources: Sources, errors: list[str]) -> list[dict[str, t.Any]]:
     """Return what was observed, without the slots that are gone since."""
     found = [] if sources.observed is None else read_observed(sources.observed, errors)
-    if not found or sources.slots is None or not sources.slots.is_dir():
+    if not found or sources.slots is None or not is_directory(sources.slots):
         return found
     known: set[str] = set()
     with collecting(errors):

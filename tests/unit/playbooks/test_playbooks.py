@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from yaml import safe_load as from_yaml
 
 ANSWERS = Path(__file__).parents[3] / "examples/home_lab/answers"
 ROLES = """roles:
@@ -24,7 +26,7 @@ INVENTORY = """all:
   vars:
     ansible_connection: local
     ansible_python_interpreter: "{{{{ ansible_playbook_python }}}}"
-    knaster_catalog: ["{folder}/catalog"]
+    knaster_catalog: ["{{{{ inventory_dir }}}}/catalog"]
   hosts:
     pve-ada: {{knaster_answer_file: "{answers}/pve-ada.txt"}}
     pve-twin: {{knaster_answer_file: "{answers}/pve-twin.txt"}}
@@ -35,7 +37,7 @@ INVENTORY = """all:
 def site(tmp_path):
     (tmp_path / "catalog").mkdir()
     (tmp_path / "catalog/roles.yaml").write_text(ROLES)
-    (tmp_path / "inventory.yml").write_text(INVENTORY.format(folder=tmp_path, answers=ANSWERS))
+    (tmp_path / "inventory.yml").write_text(INVENTORY.format(answers=ANSWERS))
     return tmp_path
 
 
@@ -53,7 +55,11 @@ def told_losses(site):
 
 
 def test_one_variable_moves_all_files_and_the_report_asks_for_as_many_losses_as_it_is_told(site):
-    more = (site / "inventory.yml").read_text().replace("  vars:\n", "  vars:\n    knaster_dir: elsewhere\n", 1)
+    more = (
+        (site / "inventory.yml")
+        .read_text()
+        .replace("  vars:\n", "  vars:\n    knaster_dir: '{{ inventory_dir }}/elsewhere'\n", 1)
+    )
     (site / "inventory.yml").write_text(more)
     run(site, "knaster.inventory.site", "-e", "report_losses=0")
     assert told_losses(site) == 0
@@ -63,7 +69,8 @@ def test_one_variable_moves_all_files_and_the_report_asks_for_as_many_losses_as_
     assert told_losses(site) == 2
     run(site, "knaster.inventory.provision", "-e", "provision_state=rendered")
     run(site, "knaster.inventory.gather_script")
-    run(site, "knaster.inventory.catalog")
+    assert "nodes known: 2" in run(site, "knaster.inventory.catalog")
+    assert "rtx-3090" in run(site, "knaster.inventory.fits", "-e", "fits_models=qwen3-8b-awq")
     names = {path.name for path in (site / "elsewhere").iterdir()}
     assert names >= {"profiles", "plan.yml", "vms.yml", "vms.sh", "slots", "report.html", "gather.sh"}
     assert not (site / "knaster").exists()
@@ -105,6 +112,84 @@ def test_a_node_whose_answer_cannot_be_read_stops_neither_itself_nor_others(site
     assert "goes on with pve-ada" in shown
     assert json.loads((site / "knaster/profiles/pve-twin.json").read_text())["state"] == "unreachable"
     assert json.loads((site / "knaster/profiles/pve-ada.json").read_text())["gpus"]
+
+
+def compared(text):
+    """What a run says, without the order in which hosts answer."""
+    return sorted(line for line in text.splitlines() if not line.startswith("PLAY RECAP"))
+
+
+def files_of(site):
+    return {path.relative_to(site): path.read_text() for path in (site / "knaster").rglob("*") if path.is_file()}
+
+
+def test_check_mode_shows_from_an_empty_folder_what_the_run_then_does(site):
+    checked = run(site, "knaster.inventory.site", "--check", "--diff")
+    assert not (site / "knaster").exists()
+    assert compared(checked) == compared(run(site, "knaster.inventory.site", "--diff"))
+    again = run(site, "knaster.inventory.site", "--check", "--diff")
+    assert "changed=0" in again
+    assert re.search(r"changed=[1-9]", again) is None
+
+
+def test_a_drain_needs_no_collecting_and_its_preview_is_true(site):
+    run(site, "knaster.inventory.site")
+    before = files_of(site)
+    text = (site / "inventory.yml").read_text()
+    (site / "inventory.yml").write_text(text.replace("pve-ada: {", "pve-ada: {knaster_state: draining, "))
+    checked = run(site, "knaster.inventory.placement", "--check", "--diff")
+    assert files_of(site) == before
+    assert "AT RISK (draining)" in checked
+    assert compared(checked) == compared(run(site, "knaster.inventory.placement", "--diff"))
+    # Without collecting the profile still says what it said, and the summary what the inventory says.
+    assert json.loads((site / "knaster/profiles/pve-ada.json").read_text())["state"] == "ready"
+    assert "1 draining" in run(site, "knaster.inventory.summary")
+    (site / "inventory.yml").write_text(text)
+    assert "AT RISK" not in run(site, "knaster.inventory.placement")
+
+
+def places_of(site):
+    plan = from_yaml((site / "knaster/plan.yml").read_text())
+    return {(one["role"], one["replica"]): (one["node"], one.get("gpu_index")) for one in plan["assignments"]}
+
+
+@pytest.mark.parametrize("lost", [["plan.yml"], ["plan.yml", "plan.previous.yml"], ["plan.yml", "slots"]])
+def test_a_lost_plan_moves_nothing_that_runs(site, lost):
+    run(site, "knaster.inventory.site", "-e", "placement_hosts=pve-ada")
+    run(site, "knaster.inventory.site")
+    before = places_of(site)
+    for name in lost:
+        path = site / "knaster" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    # Planned afresh, what comes first by name would take the largest GPU.
+    (site / "catalog/roles.yaml").write_text(ROLES + "  - {name: first, priority: 1, needs: {engine: vllm}}\n")
+    told = run(site, "knaster.inventory.placement")
+    assert "plan.yml: not found; what runs is taken from" in told
+    after = places_of(site)
+    kept = {name: place for name, place in before.items() if name[0] == "large"}
+    if "slots" in lost:
+        # The plan before the last knew one node only.
+        kept = {name: place for name, place in kept.items() if place[0] == "pve-ada"}
+    assert kept
+    assert kept.items() <= after.items()
+    (site / "knaster/plan.yml").unlink()
+    assert "not found" not in run(site, "knaster.inventory.placement", "-e", "placement_fresh=true")
+
+
+def test_a_slip_in_what_the_inventory_declares_plans_nothing(site):
+    run(site, "knaster.inventory.inventory")
+    text = (site / "inventory.yml").read_text()
+    (site / "inventory.yml").write_text(
+        text.replace("pve-ada: {", "pve-ada: {knaster_state: drained, ").replace(
+            "pve-twin: {", "pve-twin: {knaster_label: {}, "
+        )
+    )
+    told = run(site, "knaster.inventory.placement", fails=True)
+    assert "pve-twin: knaster_label: nothing reads this variable; did you mean knaster_labels?" in told
+    (site / "inventory.yml").write_text(text.replace("pve-ada: {", "pve-ada: {knaster_state: drained, "))
+    told = run(site, "knaster.inventory.placement", fails=True)
+    assert 'pve-ada: knaster_state: must be one of ready, cordoned, draining, not "drained"' in told
+    assert not (site / "knaster/plan.yml").exists()
 
 
 def test_a_filter_tells_each_mistake_once(site):

@@ -14,6 +14,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files
     FileChange,
     FileError,
     find_changes,
+    is_directory,
+    is_file,
+    list_names,
+    preview,
     read_document,
     read_text,
     write_text,
@@ -176,3 +180,58 @@ def test_only_files_that_hold_something_else_change(tmp_path):
     assert changes == [FileChange(other, "y", "x"), FileChange(binary, "\\xff", "x"), FileChange(absent, None, "x")]
     with pytest.raises(InputError, match="cannot be read: is a directory"):
         find_changes({tmp_path: "x"})
+
+
+def test_a_preview_leaves_files_as_they_are_and_reads_what_was_written(tmp_path):
+    folder, beside = tmp_path / "knaster", tmp_path / "preview"
+    folder.mkdir()
+    for name in ("changed", "removed", "again", "kept"):
+        (folder / name).write_text("before")
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    changes = [
+        FileChange(folder / "changed", "before", "after"),
+        FileChange(folder / "removed", "before", None),
+        FileChange(folder / "again", "before", None),
+        FileChange(folder / "deep/new", None, "after"),
+    ]
+    with preview(beside):
+        for change in changes:
+            change.write()
+        write_text(folder / "again", "after")
+        assert [read_text(folder / name) for name in ("changed", "removed", "again", "kept", "deep/new")] == [
+            "after",
+            None,
+            "after",
+            "before",
+            "after",
+        ]
+        assert list_names(folder) == ["again", "changed", "deep", "kept"]
+        assert list_names(folder / "deep") == ["new"]
+        assert [is_file(folder / name) for name in ("removed", "again", "deep/new", "kept", "deep")] == [
+            False,
+            True,
+            True,
+            True,
+            False,
+        ]
+        assert is_directory(folder / "deep")
+        assert find_changes({folder / "changed": "after"}) == []
+        assert [change.before for change in find_changes({folder / "removed": "x"})] == [None]
+    # A preview that is over is not seen, and one that goes on is.
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
+    assert read_text(folder / "changed") == "before"
+    assert list_names(folder) == ["again", "changed", "kept", "removed"]
+    assert not is_directory(folder / "deep")
+    with preview(beside):
+        assert read_text(folder / "changed") == "after"
+
+
+def test_a_preview_of_an_empty_place(tmp_path):
+    with preview(tmp_path / "preview"):
+        assert read_text(tmp_path / "nothing") is None
+        with pytest.raises(FileError, match="no such file or directory"):
+            list_names(tmp_path / "nothing")
+        FileChange(tmp_path / "nothing", "x", None).write()
+        write_text(tmp_path / "dir/file", "x")
+        assert list_names(tmp_path / "dir") == ["file"]
+    assert not (tmp_path / "dir").exists()

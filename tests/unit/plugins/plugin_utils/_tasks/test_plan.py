@@ -131,3 +131,23 @@ def test_the_last_plan_that_differs_is_kept_beside_the_new_one(make, tmp_path):
     write_plan_file(change)
     assert kept.read_text() == first.text
     assert path.read_text() == second.text != first.text
+
+
+def test_an_inventory_that_lost_most_nodes_wants_a_word(make, tmp_path):
+    catalog = tmp_path / "catalog/roles.yaml"
+    for name in ("c", "d", "e", "f"):
+        (tmp_path / f"profiles/{name}.json").write_text(json.dumps({"name": name, "memory_gb": 64, "gpus": [CARD]}))
+    hosts = ["a", "b", "c", "d", "e", "f"]
+    catalog.write_text(ROLES.replace("chat,", "chat, count: 6,"))
+    write_plan_file(FileChange(tmp_path / "plan.yml", None, make(hosts=hosts).text))
+    # Two of six are a third and no more; one of however many is a node that was given up.
+    assert len(place(make(hosts=hosts[2:]))) == 4
+    with pytest.raises(InputError) as caught:
+        make(hosts=hosts[3:])
+    (told,) = caught.value.errors
+    assert told.startswith(f"{tmp_path}/plan.yml: 3 of the 6 nodes with work are not in this inventory (a, b and c); ")
+    assert len(place(make(hosts=hosts[3:], smaller=True))) == 3
+    assert len(place(make(hosts=hosts[3:], fresh=True))) == 3
+    catalog.write_text(ROLES.replace("chat,", "chat, count: 2,"))
+    write_plan_file(FileChange(tmp_path / "plan.yml", None, make(hosts=["a", "b"], fresh=True).text))
+    assert len(place(make(hosts=["b"]))) == 1
