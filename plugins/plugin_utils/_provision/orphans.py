@@ -80,6 +80,10 @@ class Orphans:
     found: tuple[Orphan, ...] = ()
     refusals: tuple[Finding, ...] = ()
 
+    def of(self, cluster: str) -> dict[int, Orphan]:
+        """Return those of a cluster, by number."""
+        return {one.guest.vmid: one for one in self.found if one.cluster == cluster}
+
     def going(self, cluster: str) -> dict[int, Orphan]:
         """Return those of a cluster that go, by number."""
         return {one.guest.vmid: one for one in self.found if one.goes and one.cluster == cluster}

@@ -96,7 +96,7 @@ def find_problems(
         by_cluster.setdefault(one["cluster"], []).append(one)
     for name, there in by_cluster.items():
         if name in clusters:
-            found += _Check(clusters[name], there, allowed, orphans.going(name), last or {}).run()
+            found += _Check(clusters[name], there, allowed, orphans.of(name), last or {}).run()
         else:
             for node, count in Counter(one["node"] for one in there).items():
                 place = {"cluster": name, "node": node}
@@ -111,7 +111,7 @@ class _Check:
     cluster: Cluster
     vms: list[Definition]
     allowed: Allowed
-    going: Mapping[int, Orphan]
+    orphans: Mapping[int, Orphan]
     last: Mapping[tuple[str, int], str]
     found: list[Finding] = field(default_factory=list)
 
@@ -195,6 +195,10 @@ class _Check:
             yield f"/storage/{storage}", STORAGE_PRIVILEGES
         for bridge in _bridges_of(one):
             yield f"/sdn/zones/localnetwork/{bridge}", ("SDN.Use",)
+        image = str((one.get("source") or {}).get("image") or "").partition(":")[0]
+        either = {"Datastore.Audit", "Datastore.AllocateSpace"}
+        if image and not image.startswith("/") and self.cluster.lacking(f"/storage/{image}", either) == either:
+            yield f"/storage/{image}", ("Datastore.Audit",)
         template = (one.get("source") or {}).get("template")
         if template is not None and one["vmid"] not in self.cluster.guests:
             yield f"/vms/{template}", ("VM.Clone",)
@@ -248,6 +252,11 @@ class _Check:
                 facts = {"there": template.node, "storages": ", ".join(local), "node": one["pve_node"]}
                 self.add("template_elsewhere", one, template=number, **facts)
 
+    def _is_hidden(self, storage: str) -> bool:
+        """Return whether a storage is not shown because the user may not use it; that is told as a privilege."""
+        either = {"Datastore.Audit", "Datastore.AllocateSpace"}
+        return self.cluster.privileges is not None and self.cluster.lacking(f"/storage/{storage}", either) == either
+
     def _image(self, one: Definition, image: str) -> None:
         storages = self._node(one).storages
         name = image.partition(":")[0]
@@ -255,7 +264,7 @@ class _Check:
         if image.startswith("/"):
             if not self.cluster.is_root:
                 self.add("image_path", one, image=image)
-        elif storages is not None and name not in storages:
+        elif storages is not None and name not in storages and not self._is_hidden(name):
             self.add("image_missing.storage", one, image=image, storage=name, node=one["pve_node"])
         elif volumes is not None and image not in volumes:
             self.add("image_missing", one, image=image, node=one["pve_node"])
@@ -277,7 +286,7 @@ class _Check:
         for image in parse_option("cicustom", str(one["config"].get("cicustom", ""))).values():
             name = image.partition(":")[0]
             storage = storages.get(name)
-            if storage is None and storages:
+            if storage is None and storages and not self._is_hidden(name):
                 self.add("snippet_missing.storage", one, snippet=image, storage=name, node=one["pve_node"])
             elif storage is not None and "snippets" not in storage.content:
                 self.add("snippet_missing.content", one, snippet=image, storage=name)
@@ -361,7 +370,9 @@ class _Check:
                 self.add("gpu_held.external", one, severity, state=state, owner=owner, **facts)
             elif guest.own is not None and holder.key not in guest.own and not self.allowed.strict:
                 self.add("gpu_held.manual", one, severity, vmid=holder.vmid, key=holder.key, **facts)
-            elif holder.vmid not in planned and holder.vmid not in self.going:
+            elif holder.vmid not in planned and holder.vmid not in self.orphans:
+                self.add("gpu_held.stuck", one, **facts)
+            elif holder.vmid not in planned and not self.orphans[holder.vmid].goes:
                 key = "gpu_held.kept" if self.allowed.prune else "gpu_held.orphan"
                 self.add(key, one, severity, **facts)
             elif holder.running and not self.allowed.stop:
@@ -408,11 +419,8 @@ class _Check:
             for name in _storages_of(one) if known is not None else ():
                 storage = (known or {}).get(name)
                 facts = {"storage": name, "node": one["pve_node"]}
-                hidden = self.cluster.privileges is not None and self.cluster.lacking(
-                    f"/storage/{name}", STORAGE_PRIVILEGES
-                )
-                if storage is None and hidden:
-                    continue  # one that the user may not use is not shown; that is told as a privilege
+                if storage is None and self._is_hidden(name):
+                    continue
                 if storage is None:
                     self.add("storage_missing", one, known=", ".join(sorted(known or ())) or "none", **facts)
                 elif not storage.active:
@@ -450,7 +458,7 @@ class _Check:
                 and guest.running
                 and guest.vmid not in here
                 # What is removed first takes no memory then.
-                and guest.vmid not in self.going
+                and not (guest.vmid in self.orphans and self.orphans[guest.vmid].goes)
             ]
             running = {guest.vmid for guest in self.cluster.guests.values() if guest.running}
             asked = sum(int(one["config"]["memory"]) for one in ours if one["start"] or one["vmid"] in running)

@@ -157,7 +157,8 @@ class Cluster:
         have = self.privileges_at(path)
         if path.startswith("/sdn/zones/localnetwork/"):
             # A virtual network lies in a zone of its own, which its name does not tell.
-            zones = [given for other, given in (self.privileges or {}).items() if other.startswith("/sdn/zones/")]
+            bridge = path.rpartition("/")[2]
+            zones = [given for other, given in (self.privileges or {}).items() if _is_zone_of(other, bridge)]
             have = have.union(*zones)
         return set() if "*" in have else set(names) - have
 
@@ -172,6 +173,11 @@ class Cluster:
         for name, entries in self.mappings.items():
             for entry in entries:
                 yield {"cluster": self.name, "id": name, "node": entry.get("node"), "path": entry.get("path")}
+
+
+def _is_zone_of(path: str, bridge: str) -> bool:
+    parts = path.split("/")[1:]
+    return parts[:2] == ["sdn", "zones"] and parts[2:3] != ["localnetwork"] and parts[3:] in ([], [bridge])
 
 
 def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any], *, identity: str = "") -> Cluster:

@@ -224,8 +224,8 @@ class _Maker:
         guest = self.cluster.guests.get(holder.vmid)
         if guest is None or not guest.ours or holder.vmid not in self.by_vmid:
             return False
-        takes_it = holder.key in self.by_vmid[holder.vmid]["config"] or (guest.own is None or holder.key in guest.own)
-        return takes_it and (not holder.running or self.allowed.stop)
+        is_own = guest.own is None or holder.key in guest.own or holder.key in self.by_vmid[holder.vmid]["config"]
+        return (is_own or not holder.later) and (not holder.running or self.allowed.stop)
 
     def _holders(self, name: str, node: str) -> list[Holder]:
         cards = self.cluster.nodes[node].cards or {}
