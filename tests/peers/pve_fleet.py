@@ -45,6 +45,7 @@ IMAGE = "local:import/debian-13.qcow2"
 ACL = [
     {"path": "/", "privs": ["Sys.Audit"]},
     {"path": "/mapping/pci", "privs": ["Mapping.Audit", "Mapping.Modify", "Mapping.Use"]},
+    {"path": "/pool", "privs": ["Pool.Audit"]},
     {"path": "/sdn/zones/localnetwork", "privs": ["SDN.Audit", "SDN.Use"]},
     {"path": "/storage", "privs": ["Datastore.AllocateSpace", "Datastore.Audit"]},
     {
@@ -121,6 +122,7 @@ class Fleet:
     cluster: str = "sim"
     name: str = "lab"
     more: dict = field(default_factory=dict)
+    by_node: dict = field(default_factory=dict)
 
     def __post_init__(self):
         names = [f"pve-{at}" for at in range(self.nodes)]
@@ -164,7 +166,10 @@ class Fleet:
 
     def settings(self):
         """The settings of the run."""
-        nodes = {profile["name"]: {"cluster": self.cluster} for profile in self.profiles}
+        nodes = {
+            profile["name"]: {"cluster": self.cluster, **self.by_node.get(profile["name"], {})}
+            for profile in self.profiles
+        }
         return read_settings({"defaults": self.defaults, "nodes": nodes, "fleet": self.name, **self.more})
 
 

@@ -187,7 +187,7 @@ TEXT_FORMATS = {
     ),
     "pve-cpuset": (r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", "unable to parse cpuset option"),
     "pve-volume-id": (r"[a-zA-Z][a-zA-Z0-9._-]*:\S+", "unable to parse volume ID '%s'"),
-    "mac-addr": (r"(?i)(?:[0-9a-f]{2}:){5}[0-9a-f]{2}", "value does not look like a valid unicast MAC address"),
+    "mac-addr": (r"(?i)[0-9a-f][02468ace](?::[0-9a-f]{2}){5}", "value does not look like a valid unicast MAC address"),
     "pve-bridge-id": (r"[-_.\w\d]+", "invalid bridge"),
 }
 

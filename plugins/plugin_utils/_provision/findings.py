@@ -21,7 +21,7 @@ ERROR, WARNING, INFO = SEVERITIES = ("error", "warning", "info")
 
 # By code, with a variant behind a dot where one code has several texts.
 FINDINGS: Mapping[str, tuple[str, str, str]] = {
-    "definition": (ERROR, "{error}", "Nothing is done before that is right"),
+    "definition": (ERROR, "{error}", "Put that right; until then its VM stays as it is"),
     "cluster_unknown": (
         ERROR,
         "it is not known how to reach the API for {vms}",
