@@ -40,7 +40,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.findings import Finding
 
 _DEFAULT_PORT = 8006
-_DATA = ("nodes", "storages", "bridges", "vms", "mappings", "privileges", "devices", "guests", "failed", "msg")
+_DATA = ("nodes", "storages", "bridges", "vms", "mappings", "pools", "privileges", "devices", "guests", "failed", "msg")
 
 
 class ActionModule(FileAction):

@@ -111,12 +111,18 @@ vms:
   sample: []
 mappings:
   description:
-    - All resource mappings, each with C(id), C(description) and C(entries). An entry has C(node), C(path), C(pci_id),
+    - All resource mappings, each with C(id), C(description), C(mdev) and C(entries). An entry has C(node), C(path), C(pci_id),
       C(subsystem_id) and C(iommu_group).
   returned: success
   type: list
   elements: dict
   sample: []
+pools:
+  description: The resource pools that the user or token may see.
+  returned: success
+  type: list
+  elements: str
+  sample: [llm]
 privileges:
   description: What the user or token may do, as a list of privileges for each path, V(null) where that is not known.
   returned: success

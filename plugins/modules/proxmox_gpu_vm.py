@@ -96,6 +96,10 @@ options:
       - The fleet that the VM belongs to, which is kept in the mark. A VM of another fleet is never touched.
     type: str
     default: ""
+  pool:
+    description:
+      - The resource pool that a new VM is put into. One that is there stays in its pool.
+    type: str
   mappings:
     description:
       - The resource mappings that O(config) names, with the GPUs that they have to be. It is compared before the VM is
@@ -319,6 +323,7 @@ def main() -> None:
             },
             "fingerprint": {"type": "str", "default": ""},
             "fleet": {"type": "str", "default": ""},
+            "pool": {"type": "str"},
             "mappings": {
                 "type": "list",
                 "elements": "dict",

@@ -159,7 +159,7 @@ unreachable:
   elements: str
   sample: []
 mappings:
-  description: All resource mappings, each with C(id), C(description) and C(entries).
+  description: All resource mappings, each with C(id), C(description), C(mdev) and C(entries).
   returned: success
   type: list
   elements: dict

@@ -269,7 +269,11 @@ def run_step(api, step, allowed, *, check_mode=False, strict=False):
         mapping = step.args["mapping"]
         present = mapping["state"] == "present"
         wanted = mapping_wanted(
-            mapping["id"], mapping["entries"], description=mapping.get("description"), present=present
+            mapping["id"],
+            mapping["entries"],
+            description=mapping.get("description"),
+            present=present,
+            mdev=mapping.get("mdev"),
         )
         return ensure_mapping(api, wanted, check_mode=check_mode)
     vm = step.args["vm"]

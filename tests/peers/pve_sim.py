@@ -846,7 +846,13 @@ class PveSim:
                     best = (p, set(entry["privs"]))
                 elif len(p) == len(best[0]):
                     best[1].update(entry["privs"])
-        return best[1] if best else set()
+        found = set(best[1]) if best else set()
+        if path.startswith("/vms/"):
+            # A guest has what is given on its pool, too.
+            for name, pool in self.state["pools"].items():
+                if path[5:] in map(str, pool.get("members", [])):
+                    found |= self.privileges(user, "/pool/" + name)
+        return found
 
     def allowed(self, user, path, privs, any_of=False):
         have = self.privileges(user, path)
@@ -1492,6 +1498,10 @@ class PveSim:
                         msg = f"PCI device mapping invalid (hardware probably changed): {problem}\n"
                         raise Fail(msg)
                 choices = [[i for p in e["path"].split(";") for i in self.expand(node, p)] for e in entries]
+                if dev.get("mdev"):
+                    if not m.get("mdev"):
+                        raise Fail("the mapping is not for mediated devices\n")
+                    continue
             elif dev.get("host"):
                 choices = [[i for p in dev["host"].split(";") for i in self.expand(node, p)]]
             else:
@@ -1536,6 +1546,7 @@ def get_version(sim, call, p):
 def get_access_permissions(sim, call, p):
     user = p.get("userid") or call.user
     paths = {e["path"] for e in sim.state["acl"] if e["who"] == user} | ({p["path"]} if p.get("path") else set())
+    paths |= {f"/vms/{vmid}" for pool in sim.state["pools"].values() for vmid in pool.get("members", [])}
     return {path: dict.fromkeys(sorted(sim.privileges(user, path)), 1) for path in sorted(paths)}
 
 
@@ -2173,7 +2184,7 @@ def get_pools(sim, call, p):
     out = [
         {"poolid": n, "comment": x.get("comment", ""), "members": members(sim, x)}
         for n, x in sorted(sim.state["pools"].items())
-        if p.get("poolid") in (None, n)
+        if p.get("poolid") in (None, n) and sim.allowed(call.user, "/pool/" + n, ["Pool.Audit"])
     ]
     if p.get("poolid") and not out:
         msg = "pool '{}' does not exist\n".format(p["poolid"])

@@ -157,6 +157,7 @@ def read_cluster(
         "bridges": bridges,
         "vms": guests,
         "mappings": mappings_plain(read_mappings(api)),
+        "pools": sorted(str(row["poolid"]) for row in api.rows("/pools") if row.get("poolid")),
         "privileges": {
             str(path): sorted(str(name) for name, given in found.items() if given)
             for path, found in sorted(privileges.items())
@@ -185,7 +186,8 @@ def mappings_plain(mappings: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[t.
                     "iommu_group": int(group) if re.match(r"\d+\Z", group) else None,
                 }
             )
-        plain.append({"id": name, "description": mapping.get("description"), "entries": entries})
+        mdev = str(mapping.get("mdev", 0)) == "1"
+        plain.append({"id": name, "description": mapping.get("description"), "mdev": mdev, "entries": entries})
     return plain
 
 

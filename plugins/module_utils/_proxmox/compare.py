@@ -394,6 +394,8 @@ def create_values(wanted: Definition) -> t.Dict[str, str]:
     values["description"] = with_mark(plain_description(values.get("description")), wanted.mark)
     if wanted.cipassword:
         values["cipassword"] = wanted.cipassword
+    if wanted.pool is not None:
+        values["pool"] = wanted.pool
     return values
 
 
@@ -422,6 +424,8 @@ def clone_values(wanted: Definition, template_node: str) -> t.Dict[str, t.Any]:
     }
     if template_node != wanted.node:
         values["target"] = wanted.node
+    if wanted.pool is not None:
+        values["pool"] = wanted.pool
     storage = parse_drive(wanted.config.get(source.disk) or "").storage
     if source.full and storage is not None:
         values["storage"] = storage

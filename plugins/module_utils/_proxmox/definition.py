@@ -39,7 +39,7 @@ _NOT_CONFIG = {
     "cipassword": "use the option cipassword, which is kept out of all output",
     "vmid": "use the option vmid", "node": "use the option node", "start": "use the option started",
     "template": "a template cannot run", "lock": "only PVE sets locks", "digest": "only PVE sets it",
-    "meta": "only PVE sets it", "pool": "not a part of a VM's configuration", "archive": "restoring is not supported",
+    "meta": "only PVE sets it", "pool": "use the option pool", "archive": "restoring is not supported",
     "storage": "name the storage in each drive", "force": "nothing is overwritten", "unique": "it belongs to restoring",
     "delete": "set a key to null to have it removed", "revert": "not a part of a VM's configuration",
     "skiplock": "locks are respected", "cdrom": "use ide2", "bootdisk": "use boot",
@@ -53,6 +53,7 @@ _GIVEN = frozenset(
     )
 )  # fmt: skip
 FLEET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_POOL = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+){0,2}\Z")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _NO_NUMBER = "{!r} is not a valid VM number (100 to 999999999)"
 _SOURCE_KEYS = frozenset(("template", "image", "disk", "full"))
@@ -97,6 +98,7 @@ class Definition:
     mappings: t.Mapping[str, t.Optional[str]] = field(default_factory=dict)
     cipassword: t.Optional[str] = field(default=None, repr=False)
     fleet: str = ""
+    pool: t.Optional[str] = None
 
     @property
     def mark(self) -> Mark:
@@ -130,10 +132,13 @@ def definition(values: t.Mapping[str, t.Any]) -> Definition:
             mappings[str(item["id"])] = _text_or_none(item.get("path"))
         else:
             errors.append(f"mappings[{place}]: it has no id")
+    if values.get("pool") and not _POOL.match(str(values["pool"])):
+        errors.append(f"pool: {values['pool']!r} is not a valid name of a pool")
     if errors:
         raise DefinitionError(errors)
     password = values.get("cipassword") or None
-    return Definition(values["vmid"], name, node, config, source, fingerprint, mappings, password, fleet)
+    pool = _text_or_none(values.get("pool"))
+    return Definition(values["vmid"], name, node, config, source, fingerprint, mappings, password, fleet, pool)
 
 
 def absent_definition(

@@ -272,8 +272,9 @@ class _Maker:
             "fingerprint": want.fingerprint,
             "mappings": [gpu.mapping for gpu in gpus],
             "config": self._config(want, says, gpus, cores=cores, memory=memory),
-            "source": next(({key: says[key]} for key in ("template", "image") if key in says), None),
+            "source": _source(says),
             "start": says.get("start", True),
+            **({"pool": says["pool"]} if "pool" in says else {}),
         }
 
     def _says(self, want: _Wanted) -> Entry:
@@ -386,8 +387,8 @@ class _Maker:
             "scsihw": "virtio-scsi-single",
             "agent": "enabled=1",
             "onboot": 1,
-            "net0": f"virtio,bridge={says.get('bridge', DEFAULT_BRIDGE)}"
-            + (f",tag={says['vlan']}" if "vlan" in says else ""),
+            "net0": _network({"bridge": DEFAULT_BRIDGE, **says}),
+            **{f"net{at}": _network(network) for at, network in enumerate(says.get("networks", ()), 1)},
         }
         # The disks of a template come along; one of them is only said where its size or place is.
         if "template" not in says:
@@ -396,7 +397,11 @@ class _Maker:
             config["boot"] = "order=scsi0" if "image" in says else "order=scsi0;net0"
         if "template" not in says or "disk_gb" in says or "storage" in says:
             config["scsi0"] = f"{storage}:{says.get('disk_gb', DEFAULT_DISK_GB)},{_DISK}"
-        config |= {f"hostpci{at}": f"mapping={gpu.mapping['id']},pcie=1" for at, gpu in enumerate(gpus)}
+        for at, disk in enumerate(says.get("disks", ()), 1):
+            options = _options(disk, ("backup", "cache"))
+            config[f"scsi{at}"] = f"{disk.get('storage', storage)}:{disk['gb']},{_DISK}{options}"
+        options = _options(says.get("hostpci", {}), ("rombar", "x-vga", "romfile", "mdev"))
+        config |= {f"hostpci{at}": f"mapping={gpu.mapping['id']},pcie=1{options}" for at, gpu in enumerate(gpus)}
         numa = {gpu.numa for gpu in gpus}
         # Whoever says something of the topology says all of it.
         topology = {key for key in says["config"] if re.fullmatch(r"numa\d*|sockets|vcpus|hotplug", key)}
@@ -417,6 +422,9 @@ class _Maker:
         if not given:
             return {}
         given.setdefault("ipconfig0", "ip=dhcp")
+        for at, network in enumerate(says.get("networks", ()), 1):
+            if "address" in network:
+                given.setdefault(f"ipconfig{at}", network["address"])
         if "sshkeys" in given:
             # Proxmox VE stores the keys in this form, and takes no other.
             given["sshkeys"] = quote(str(given["sshkeys"]).strip() + "\n", safe="")
@@ -526,6 +534,25 @@ def _path(address: Address, peers: Sequence[Entry]) -> str:
         one is not None and one.slot == address.slot and one != address for one in beside
     )
     return address.slot.text if whole else address.text
+
+
+def _source(says: Mapping[str, t.Any]) -> Entry | None:
+    """What the first disk is made from; None for an empty one."""
+    if "template" in says:
+        return {"template": says["template"], **({"full": False} if says.get("linked_clone") else {})}
+    return {"image": says["image"]} if "image" in says else None
+
+
+def _network(says: Mapping[str, t.Any]) -> str:
+    model = f"virtio={str(says['mac']).upper()}" if "mac" in says else "virtio"
+    options = _options({"tag": says["vlan"]} if "vlan" in says else {}, ("tag",))
+    return f"{model},bridge={says['bridge']}{options}{_options(says, ('firewall', 'mtu'))}"
+
+
+def _options(says: Mapping[str, t.Any], names: Iterable[str]) -> str:
+    """The parts of a text that are said, each behind a comma, truth values as Proxmox VE has them."""
+    said = {name: says[name] for name in names if name in says}
+    return "".join(f",{name}={int(value) if isinstance(value, bool) else value}" for name, value in said.items())
 
 
 def _default_cores(gpus: int, profile: Mapping[str, t.Any]) -> int:

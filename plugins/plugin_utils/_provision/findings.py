@@ -145,6 +145,7 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         "{key} can be set only by root, not by an API token",
         "Leave it out, or use the password of root@pam for this cluster",
     ),
+    "pool_missing": (ERROR, "there is no pool {pool}; there are {known}", "Make it in Proxmox VE, or set another pool"),
     "cores": (
         ERROR,
         "it has {cores} cores, and {node} has {threads}",

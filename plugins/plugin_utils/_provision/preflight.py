@@ -123,6 +123,7 @@ class _Check:
         self._privileges(reachable)
         for one in reachable:
             self._number(one)
+            self._pool(one)
             self._source(one)
             self._bridges(one)
             self._snippets(one)
@@ -166,11 +167,15 @@ class _Check:
         if self.cluster.privileges is None:
             return
         asked: dict[str, set[str]] = {}
+        # What is given on a pool counts for the VMs in it.
+        pools = {f"/vms/{one['vmid']}": one["pool"] for one in vms if "pool" in one}
         for path, names in (pair for one in vms for pair in self._needed(one)):
             asked.setdefault(path, set()).update(names)
         lacking: dict[str, tuple[set[str], list[str]]] = {}
         for path, wanted in asked.items():
             missing = self.cluster.lacking(path, wanted)
+            if missing and path in pools:
+                missing &= self.cluster.lacking(f"/pool/{pools[path]}", wanted)
             if missing:
                 root = "/".join(path.split("/")[: _ROOTS.get(path.split("/")[1], 2)]) or "/"
                 everything, paths = lacking.setdefault(root, (set(), []))
@@ -189,6 +194,8 @@ class _Check:
         for entry in one["mappings"]:
             yield f"/mapping/pci/{entry['id']}", ("Mapping.Use",)
             yield "/mapping/pci", ("Mapping.Modify",)
+        if "pool" in one:
+            yield f"/pool/{one['pool']}", ("Pool.Audit",)
         for kind, name in _other_mappings_of(one):
             yield f"/mapping/{kind}/{name}", ("Mapping.Use",)
         for storage in _storages_of(one):
@@ -225,6 +232,13 @@ class _Check:
         for other in self.cluster.guests.values():
             if other.name == one["name"] and other.vmid != one["vmid"] and not other.ours:
                 self.add("name_taken", one, kind=other.kind, vmid=other.vmid, node=other.node, owner=other.owner)
+
+    def _pool(self, one: Definition) -> None:
+        pool = one.get("pool")
+        if pool is None or one["vmid"] in self.cluster.guests or pool in self.cluster.pools:
+            return
+        if self.cluster.privileges is None or not self.cluster.lacking(f"/pool/{pool}", ("Pool.Audit",)):
+            self.add("pool_missing", one, pool=pool, known=", ".join(sorted(self.cluster.pools)) or "none")
 
     def _source(self, one: Definition) -> None:
         source = one.get("source") or {}

@@ -114,7 +114,11 @@ class Node:
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """A cluster; ``error`` says why nothing is known of it. ``makers`` are the fleets that made its mappings."""
+    """A cluster; ``error`` says why nothing is known of it.
+
+    ``makers`` are the fleets that made its mappings, and ``parted`` the mappings that hand out parts of GPUs. ``pools`` are
+    those that the user may see.
+    """
 
     name: str
     error: str | None = None
@@ -123,6 +127,8 @@ class Cluster:
     guests: dict[int, Guest] = field(default_factory=dict)
     mappings: dict[str, list[dict[str, t.Any]]] = field(default_factory=dict)
     makers: dict[str, str | None] = field(default_factory=dict)
+    parted: set[str] = field(default_factory=set)
+    pools: frozenset[str] = frozenset()
     privileges: dict[str, frozenset[str]] | None = None
     warnings: tuple[str, ...] = ()
 
@@ -212,6 +218,8 @@ def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any
         cluster.guests[guest.vmid] = guest
     for one in answer.get("mappings", ()):
         cluster.mappings[str(one["id"])] = [dict(entry) for entry in one.get("entries", ())]
+        if one.get("mdev"):
+            cluster.parted.add(str(one["id"]))
         cluster.makers[str(one["id"])] = parse_mapping_mark(one.get("description"))
     for one in cards.get("nodes", ()):
         node = cluster.nodes.get(str(one["node"]))
@@ -222,6 +230,7 @@ def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any
         node = cluster.nodes.get(str(one["node"]))
         if node is not None and node.cards is not None and card is not None:
             node.cards[card.address] = card
+    cluster.pools = frozenset(str(name) for name in answer.get("pools", ()))
     given = answer.get("privileges")
     cluster.privileges = None if given is None else {str(path): frozenset(names) for path, names in given.items()}
     return cluster

@@ -26,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.orpha
     find_orphans,
     lost_with,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import is_mdev
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
@@ -139,6 +140,7 @@ class _Maker:
                 "fleet": self.fleet,
                 "node": one["pve_node"],
                 "source": one.get("source") or {},
+                "pool": one.get("pool"),
                 "state": "present",
                 "started": True if one["start"] or was_stopped else None,
                 # What a run in check mode would find is still as it was before the steps above.
@@ -189,15 +191,18 @@ class _Maker:
 
     def _mappings(self) -> Iterable[Step]:
         entries: dict[str, list[dict[str, t.Any]]] = {}
+        parted: set[str] = set()
         for one in self.vms:
             for entry in one["mappings"]:
                 entries.setdefault(entry["id"], []).append(entry)
+                parted |= {entry["id"]} if is_mdev(one, entry["id"]) else set()
         for name, wanted in sorted(entries.items()):
             nodes = {entry["node"] for entry in wanted}
             there = [_known(entry) for entry in self.cluster.mappings.get(name, ()) if entry.get("node") in nodes]
-            if sorted(there, key=str) != sorted((_known(entry) for entry in wanted), key=str):
+            is_same = (name in parted) == (name in self.cluster.parted)
+            if not is_same or sorted(there, key=str) != sorted((_known(entry) for entry in wanted), key=str):
                 ordered = sorted(map(_known, wanted), key=lambda entry: (natural_key(entry["node"]), entry["path"]))
-                mapping = {"id": name, "entries": ordered, "state": "present"}
+                mapping = {"id": name, "entries": ordered, "mdev": name in parted, "state": "present"}
                 if self.fleet and name not in self.cluster.mappings:
                     mapping["description"] = mapping_mark(self.fleet)
                 yield self._step(MAP, ordered[0]["node"], f"mapping {name}", mapping=mapping)

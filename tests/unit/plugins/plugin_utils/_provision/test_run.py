@@ -486,7 +486,7 @@ def test_each_privilege_of_the_guide_is_needed_or_said(site) -> None:
             assert name in texts(outcome), name
             assert not site.sim.calls, name
         else:
-            assert name in ("Mapping.Audit", "SDN.Audit", "Datastore.Audit"), name
+            assert name in ("Mapping.Audit", "SDN.Audit", "Datastore.Audit", "Pool.Audit"), name
             site.sim.state["acl"] = copy.deepcopy(acl)
             site.run(fleet, present=False, allowed=Allowed(stop=True))
 
@@ -605,6 +605,75 @@ def test_numa_keys_of_a_template_that_do_not_fit_are_told(site) -> None:
     """V9."""
     fleet = from_template(site, numa=1, numa1="cpus=0-1,memory=1024")
     assert "numa0, numa1 have" in texts(site.run(fleet))
+
+
+# What admins expect of the settings.
+
+
+def test_lists_of_disks_and_networks(site) -> None:
+    said = {
+        "firewall": True,
+        "disks": [{"gb": 16}, {"gb": 8, "storage": "local-lvm", "backup": False, "cache": "writeback"}],
+        "networks": [{"bridge": "vmbr0", "vlan": 7, "mac": "bc:24:11:00:00:0a", "mtu": 9000, "address": "ip=dhcp"}],
+        "cloud_init": {"ciuser": "ops"},
+    }
+    fleet = site.begin(make(nodes=1, roles=[{**CHAT, "count": 1}], defaults={"image": IMAGE, **said}))
+    assert not site.run(fleet).prepared.errors
+    config = site.named("chat-0")["config"]
+    assert "firewall=1" in config["net0"]
+    assert config["net1"] == "virtio=BC:24:11:00:00:0A,bridge=vmbr0,mtu=9000,tag=7"
+    assert config["ipconfig1"] == "ip=dhcp"
+    assert config["scsi1"].endswith("size=16G,ssd=1")
+    assert "backup=0,cache=writeback" in config["scsi2"]
+    assert not site.run(fleet).changed
+    fleet.defaults = {"image": IMAGE, "cloud_init": {"ciuser": "ops"}}
+    site.run(fleet)
+    assert not {"net1", "ipconfig1"} & set(config)
+    assert {"scsi1", "scsi2"} <= set(config), "disks stay"
+
+
+def test_options_of_gpus(site) -> None:
+    said = {"hostpci": {"rombar": False, "x-vga": True}}
+    fleet = site.begin(make(nodes=1, roles=[{**CHAT, "count": 1}], defaults={"image": IMAGE, **said}))
+    site.run(fleet)
+    assert site.named("chat-0")["config"]["hostpci0"] == "mapping=kn-pve-0-41-00,pcie=1,rombar=0,x-vga=1"
+    assert not site.run(fleet).changed
+    fleet.defaults["hostpci"]["romfile"] = "gpu.rom"
+    assert "hostpci0 can be set only by root" in texts(site.run(fleet))
+
+
+def test_a_part_of_a_gpu(site) -> None:
+    fleet = make(nodes=1, roles=[{**CHAT, "count": 1}], defaults={"image": IMAGE, "hostpci": {"mdev": "nvidia-63"}})
+    site.begin(fleet)
+    for device in site.sim.state["nodes"]["pve-0"]["pci"]:
+        device["mdev"] = 1
+    assert not site.run(fleet).prepared.errors
+    assert site.sim.state["mapping"]["pci"]["kn-pve-0-41-00"]["mdev"] == 1
+    assert site.named("chat-0")["status"] == "running"
+    assert not site.run(fleet).changed
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_linked_clone_has_no_disks_of_its_own(site, linked) -> None:
+    fleet = from_template(site, {"linked_clone": linked, "storage": "local-lvm"})
+    assert not site.run(fleet).prepared.errors
+    (call,) = [call for call in site.sim.calls if call["path"].endswith("/clone")]
+    assert (call["params"]["full"], "storage" in call["params"]) == (("0", False) if linked else ("1", True))
+
+
+def test_a_pool_and_privileges_on_it_are_enough(site) -> None:
+    fleet = make(nodes=1, roles=[{**CHAT, "count": 1}], defaults={"image": IMAGE, "pool": "llm"})
+    site.begin(fleet)
+    for one in site.sim.state["acl"]:
+        if one["path"] == "/vms":
+            one |= {"path": "/pool/llm", "privs": [*one["privs"], "Pool.Audit"]}
+    assert "there is no pool llm; there are none" in texts(site.run(fleet))
+    site.sim.state["pools"]["llm"] = {}
+    assert not site.run(fleet).prepared.errors
+    assert site.sim.state["pools"]["llm"]["members"] == [fleet.previous[0]["vmid"]]
+    assert not site.run(fleet).changed
+    site.sim.state["pools"]["other"] = site.sim.state["pools"].pop("llm")
+    assert "lacks" in texts(site.run(fleet)), "it is in another pool now, on which the token has nothing"
 
 
 def test_errors_raise_where_the_harness_is_asked_to(site) -> None:
