@@ -32,6 +32,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import (
     Sources,
     make_vm_files,
+    remember_addresses,
 )
 
 if t.TYPE_CHECKING:
@@ -59,13 +60,18 @@ class ActionModule(FileAction):
         "allow_stop": {"type": "bool", "default": False},
         "prune": {"type": "bool", "default": False},
         "prune_max": {"type": "int"},
+        "addresses": {"type": "dict"},
         "recreate": {"type": "bool", "default": False},
         "strict": {"type": "bool", "default": False},
     }
     refusal = "No VM was defined"
 
     def make(self, options: Options) -> Made:
-        """Make the definitions and the steps."""
+        """Make the definitions and the steps, or only put addresses into definitions that are there."""
+        if options["addresses"] is not None:
+            addresses = to_plain(options["addresses"], "addresses")
+            changes, documents = remember_addresses(options["path"], addresses)
+            return Made({"files": [str(options["path"])], "vms": len(addresses)}, changes, documents)
         clusters = None if options["state"] == "rendered" else self._clusters(options)
         sources = Sources(
             vms=options["path"],

@@ -170,6 +170,13 @@ options:
       - How many seconds it may take to start. Without it, it is the limit that Proxmox VE itself has, which grows with memory
         and passed-through devices, and a minute more.
     type: int
+  address_timeout:
+    description:
+      - For how many seconds the guest agent of a running VM is asked for an address, which is returned in RV(address). With V(0)
+        it is not asked. It needs the privilege C(VM.GuestAgent.Audit), or C(VM.Monitor) before Proxmox VE 9. Without an
+        answer there is a warning.
+    type: int
+    default: 0
   stop_timeout:
     description:
       - How many seconds it may take to shut down before it is switched off.
@@ -261,6 +268,11 @@ vm_status:
   returned: success
   type: str
   sample: running
+address:
+  description: The address that the guest agent tells, V(null) where it was not asked or did not tell one.
+  returned: success
+  type: str
+  sample: 10.0.0.21
 actions:
   description: What was done, or would be done first in check mode, in order, each with C(action) and C(text).
   returned: success
@@ -345,6 +357,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 1800},
             "start_timeout": {"type": "int"},
             "stop_timeout": {"type": "int", "default": 180},
+            "address_timeout": {"type": "int", "default": 0},
         },
         required_if=[("state", "present", ("name", "node", "config"))],
     )
@@ -356,6 +369,8 @@ def main() -> None:
     for option in ("timeout", "start_timeout", "stop_timeout"):
         if params[option] is not None and not 1 <= params[option] <= 86400:
             module.fail_json(msg=f"{option} has to be from 1 to 86400 seconds, not {params[option]}.")
+    if not 0 <= params["address_timeout"] <= 86400:
+        module.fail_json(msg=f"address_timeout has to be from 0 to 86400 seconds, not {params['address_timeout']}.")
     present = params["state"] == "present"
     try:
         if present:
@@ -375,6 +390,7 @@ def main() -> None:
         task_limit=params["timeout"],
         start_limit=params["start_timeout"],
         stop_limit=params["stop_timeout"],
+        address_limit=params["address_timeout"] or None,
     )
     finish(module, lambda: ensure_vm(make_client(module), wanted, options))
 

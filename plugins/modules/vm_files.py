@@ -94,6 +94,12 @@ options:
     description:
       - How many VMs O(prune) may remove in this run. Without it, it is a third of those with our mark.
     type: int
+  addresses:
+    description:
+      - Addresses by the name of a VM, as RV(knaster.inventory.proxmox_gpu_vm#module:address) has them. With this option they
+        are put into the file of definitions, and nothing else is done. Slots are reached by them where a VM has no static
+        address.
+    type: dict
   recreate:
     description:
       - Whether a VM that the plan has on another node is removed and re-created there.

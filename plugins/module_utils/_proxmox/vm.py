@@ -18,6 +18,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.agent import ask_address
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import (
     Pve,
     PveError,
@@ -68,7 +69,8 @@ _LIVE = re.compile(
 class VmOptions:
     """What may be done, and the seconds that it may take. ``start_limit`` None takes what PVE itself gives the VM.
 
-    ``made_before`` are mappings that a task before makes or corrects, so that check mode does not miss them.
+    ``made_before`` are mappings that a task before makes or corrects, so that check mode does not miss them. ``address_limit``
+    is for how long the guest agent is asked for an address, None for not at all.
     """
 
     present: bool = True
@@ -81,6 +83,7 @@ class VmOptions:
     task_limit: float = 1800.0
     start_limit: t.Optional[float] = None
     stop_limit: float = 180.0
+    address_limit: t.Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -551,6 +554,7 @@ class _Run:
         if self.options.check_mode and seen is not None and seen.running and not first.stops:
             restart = restart or any(not _LIVE.match(key) for key in [*first.changes.set, *first.changes.delete])
         mark = seen.mark if seen is not None else None
+        address = self._address(seen)
         return {
             "changed": bool(first.steps),
             "vmid": self.wanted.vmid,
@@ -558,6 +562,7 @@ class _Run:
             "node": seen.node if seen is not None else self.wanted.node or None,
             "exists": seen is not None,
             "vm_status": seen.status if seen is not None else None,
+            "address": address,
             "actions": first.told,
             "pending": waiting,
             "restart_needed": restart,
@@ -566,6 +571,18 @@ class _Run:
             "diff": {"before": first.before, "after": first.after},
             "warnings": list(dict.fromkeys(self.warnings)),
         }
+
+    def _address(self, seen: t.Optional[_Seen]) -> t.Optional[str]:
+        """Return what the guest agent tells; without an answer the VM is as defined all the same."""
+        limit = self.options.address_limit
+        if limit is None or seen is None or not seen.running:
+            return None
+        net = str(seen.config.get("net0") or "")
+        limit = 0.0 if self.options.check_mode else limit
+        address, reason = ask_address(self.api, seen.node, self.wanted.vmid, net, limit)
+        if address is None:
+            self.warnings.append(f"{self.title}: its address is not known: {reason}")
+        return address
 
     def _pending(self) -> t.Dict[str, t.Any]:
         """Return what waits for the next start: by key the value that it gets, None where it goes."""

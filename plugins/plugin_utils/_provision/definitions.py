@@ -462,6 +462,8 @@ class _Maker:
                 self.fail(f"{name} and {owner} have the same vmid {vmid} in the last definitions", one)
             elif vmid is not None:
                 one["vmid"] = vmid
+                address = self._last(cluster, one["node"], name).get("address")
+                one.update({"address": address} if address else {})
                 used.setdefault(cluster, set()).add(vmid)
         for one in made:
             if one["vmid"] is None:

@@ -115,6 +115,21 @@ def make_vm_files(sources: Sources, run: Run, clusters: Mapping[str, Cluster] | 
     return VmFiles(prepared=prepared, files=tuple(texts), changes=find_changes(texts), documents=documents)
 
 
+def remember_addresses(vms: Path, addresses: Mapping[str, str]) -> tuple[list[FileChange], list[Written]]:
+    """Put addresses into the file of definitions, by the names of VMs; nothing is written.
+
+    :raises InputError: where the file is missing or wrong
+    """
+    document = read_checked(vms, "vm")
+    if document is None:
+        raise InputError([f"{vms}: not found; define the VMs first"])
+    for one in document["vms"]:
+        if addresses.get(one["name"]):
+            one["address"] = addresses[one["name"]]
+    text = dump_document(document)
+    return find_changes({vms: text}), [Written(vms, "vm", text)]
+
+
 def _find_fleet(
     sources: Sources, run: Run, previous: Mapping[str, t.Any] | None, clusters: Mapping[str, Cluster] | None
 ) -> str:

@@ -95,7 +95,17 @@ def test_clusters_do_not_stop_each_other_and_nothing_wanted_is_lost(tmp_path, cl
     fleet_name = from_yaml((tmp_path / "knaster/vms.yml").read_text())["fleet"]
     assert all(fleet_name in one["config"]["description"] for sim in sims for one in sim.state["guests"].values())
     calls = [len(sim.calls) for sim in sims]
-    play(tmp_path, "provision")
+    # One of the guest agents tells an address, the other is not there.
+    (guest,) = sims[1].state["guests"].values()
+    guest["agent_interfaces"] = [{"name": "eth0", "ip-addresses": [{"ip-address": "10.0.0.7"}]}]
+    for one in (entry for sim in sims for entry in sim.state["acl"] if entry["path"] == "/vms"):
+        one["privs"].append("VM.GuestAgent.Audit")
+    shown = play(tmp_path, "provision", "-e", "provision_address_timeout=1")
+    assert "QEMU guest agent is not running" in shown
+    assert [one.get("address") for one in from_yaml((tmp_path / "knaster/vms.yml").read_text())["vms"]] == [
+        None,
+        "10.0.0.7",
+    ]
     assert [len(sim.calls) for sim in sims] == calls
     # A renamed folder, an emptied one, and a lost file of definitions.
     shutil.move(tmp_path / "catalog", tmp_path / "elsewhere")

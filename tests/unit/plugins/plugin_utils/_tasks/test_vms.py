@@ -15,7 +15,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import read_state
-from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import Sources, make_vm_files
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import (
+    Sources,
+    make_vm_files,
+    remember_addresses,
+)
 
 ROLES = [{"name": "chat", "needs": {"engine": "vllm", "min_vram_gb": 20}, "count": 2, "vm": {"memory_mib": 8192}}]
 
@@ -171,3 +175,13 @@ def test_a_layer_that_is_lost_is_remembered_while_there_are_vms_that_it_may_have
     assert load_document(text)["layers"] == ["catalog/models.yaml", "catalog/more.yml", "catalog/roles.yaml"]
     text = make(site, clusters=cluster(), **said).changes[0].after
     assert load_document(text)["layers"] == ["catalog/more.yml", "catalog/roles.yaml"], "nothing is left that it wanted"
+
+
+def test_addresses_are_remembered(site) -> None:
+    with pytest.raises(InputError, match="not found; define the VMs first"):
+        remember_addresses(site / "vms.yml", {"chat-0": "10.0.0.7"})
+    (site / "vms.yml").write_text(make(site).changes[0].after)
+    changes, _documents = remember_addresses(site / "vms.yml", {"chat-0": "10.0.0.7", "other-0": "10.0.0.8"})
+    (site / "vms.yml").write_text(changes[0].after)
+    assert [one.get("address") for one in load_document(changes[0].after)["vms"]] == ["10.0.0.7", None]
+    assert make(site).changes == [], "the next definitions keep it"
