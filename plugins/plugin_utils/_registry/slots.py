@@ -116,7 +116,9 @@ class Vms:
         found = self._of_owner.get(owner) or self._of_name.get(names[0]) or self._of_name.get(names[1]) or {}
         name = dns_label(str(found.get("name", planned)))
         number = {"vmid": found["vmid"]} if isinstance(found.get("vmid"), int) else {}
-        host = static_address(found.get("config")) or (f"{name}.{self._domain}" if self._domain else name)
+        told = static_address({"ipconfig0": f"ip={found.get('address')}"})
+        by_name = f"{name}.{self._domain}" if self._domain else name
+        host = static_address(found.get("config")) or told or by_name
         return {"vm": {**number, "name": name}}, host
 
 

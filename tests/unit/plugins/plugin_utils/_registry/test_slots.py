@@ -265,6 +265,12 @@ def test_the_machine_gives_number_and_address():
     assert slot["endpoint"] == "http://10.0.0.5:8000"
     (slot,) = slots_of(seat(), vms=[{**vm, "config": {"ipconfig0": "ip=dhcp"}}], registry_domain=".gpu.example.")
     assert slot["endpoint"] == "http://chat-0.gpu.example:8000"
+    for address, shown in (("10.0.0.7", "10.0.0.7"), ("fd00::7", "[fd00::7]")):
+        told = {**vm, "config": {"ipconfig0": "ip=dhcp"}, "address": address}
+        (slot,) = slots_of(seat(), vms=[told], registry_domain="gpu.example")
+        assert slot["endpoint"] == f"http://{shown}:8000", "what the guest agent told"
+    (slot,) = slots_of(seat(), vms=[{**vm, "address": "10.0.0.7"}])
+    assert slot["endpoint"] == "http://10.0.0.5:8000", "a static address comes first"
     (slot,) = slots_of(seat(), vms=[{**vm, "node": "n2"}])
     assert slot["vm"] == {"name": "chat-0"}
 
