@@ -14,10 +14,16 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.file_actio
     Made,
     Options,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at, to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import raw_variables, stop_at, to_plain
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import ADDRESS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     Where,
     find_document_errors,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import (
+    REQUEST_TIMEOUT,
+    USER,
+    Settings,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import (
     Outputs,
@@ -42,7 +48,11 @@ class ActionModule(FileAction):
         "prometheus": {"type": "path"},
         "engines": {"type": "path"},
         "images": {"type": "dict", "default": {}},
+        "programs": {"type": "dict", "default": {}},
+        "engine_user": {"type": "str", "default": USER},
+        "listen": {"type": "str", "default": ""},
         "api_key_env": {"type": "str", "default": "", "no_log": False},
+        "request_timeout": {"type": "int", "default": REQUEST_TIMEOUT},
         "prune": {"type": "bool", "default": False},
     }
     argument_rules: t.ClassVar[dict[str, t.Any]] = {
@@ -63,6 +73,7 @@ class ActionModule(FileAction):
                 options["vms"],
                 registry_domain=options["registry_domain"],
                 bare_metal=options["bare_metal"],
+                variables_of=self._addresses_of,
             )
         else:
             slots = to_plain(options["documents"], "documents")
@@ -75,9 +86,16 @@ class ActionModule(FileAction):
                 prometheus=options["prometheus"],
                 engines=options["engines"],
             ),
+            Settings(
+                images=to_plain(options["images"], "images"),
+                programs=to_plain(options["programs"], "programs"),
+                user=options["engine_user"],
+                listen=options["listen"],
+                api_keys=bool(options["api_key_env"]),
+                api_key_env=options["api_key_env"],
+                request_timeout=options["request_timeout"],
+            ),
             prune=options["prune"],
-            images=to_plain(options["images"], "images"),
-            api_key_env=options["api_key_env"],
         )
         returned = {
             "path": str(options["path"]),
@@ -88,11 +106,21 @@ class ActionModule(FileAction):
             "slots": len(made.wanted.slots),
             "file_count": len(made.wanted.texts),
             "without_command": made.wanted.without_command,
+            "without_image": made.wanted.without_image,
             "summary": _summary(made),
         }
         texts = made.wanted.texts
         documents = [Written(path, "slot", texts[path]) for path in texts if path.parent == options["path"]]
         return Made(returned, [*made.written, *made.removed], documents, swept=options["engines"])
+
+    def _addresses_of(self, node: str) -> dict[str, t.Any]:
+        """Return the variables of a host of the inventory by which engines on it may be reached."""
+        everything = self.task_vars["hostvars"]
+        raw = raw_variables(everything, node) if node in everything else {}
+        # Only these go through templates.
+        named = {key: everything[node][key] for key in (ADDRESS, "ansible_host") if key in raw}
+        found: dict[str, t.Any] = to_plain(named, node)
+        return found
 
 
 def _summary(made: Outputs) -> str:
@@ -103,6 +131,14 @@ def _summary(made: Outputs) -> str:
         f"{plural(len(slots), 'slot')}, {len(serving)} of them with a model ({models} in all).",
         f"{len(made.written)} of {plural(len(made.wanted.texts), 'file')} written, {len(made.removed)} removed.",
     ]
+    silent = sorted(
+        {str(slot.get("role")) for slot in slots if slot.get("role")}
+        - {str(slot["role"]) for slot in slots if slot.get("role") and slot.get("model") is not None}
+    )
+    if silent:
+        lines.append(f"No slot names a model, so that only what users load is served: {listing(silent)}")
     for reason, names in sorted(made.wanted.without_command.items()):
         lines.append(f"No start command, {reason}: {listing(names)}")
+    for reason, names in sorted(made.wanted.without_image.items()):
+        lines.append(f"No compose.yaml, {reason}: {listing(names)}")
     return "\n".join(lines) + "\n"

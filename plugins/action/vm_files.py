@@ -32,11 +32,16 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import (
     Sources,
     make_vm_files,
+    remember_addresses,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural
+
+if t.TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.findings import Finding
 
 _DEFAULT_PORT = 8006
-_DATA = ("nodes", "storages", "bridges", "vms", "mappings", "privileges", "devices", "failed", "msg")
+_DATA = ("nodes", "storages", "bridges", "vms", "mappings", "pools", "privileges", "devices", "guests", "failed", "msg")
 
 
 class ActionModule(FileAction):
@@ -54,13 +59,19 @@ class ActionModule(FileAction):
         "pci_result": {"type": "str"},
         "allow_stop": {"type": "bool", "default": False},
         "prune": {"type": "bool", "default": False},
+        "prune_max": {"type": "int"},
+        "addresses": {"type": "dict"},
         "recreate": {"type": "bool", "default": False},
         "strict": {"type": "bool", "default": False},
     }
     refusal = "No VM was defined"
 
     def make(self, options: Options) -> Made:
-        """Make the definitions and the steps."""
+        """Make the definitions and the steps, or only put addresses into definitions that are there."""
+        if options["addresses"] is not None:
+            addresses = to_plain(options["addresses"], "addresses")
+            changes, documents = remember_addresses(options["path"], addresses)
+            return Made({"files": [str(options["path"])], "vms": len(addresses)}, changes, documents)
         clusters = None if options["state"] == "rendered" else self._clusters(options)
         sources = Sources(
             vms=options["path"],
@@ -76,14 +87,12 @@ class ActionModule(FileAction):
             ),
             present=options["state"] != "absent",
             only=None if options["limit"] is None else frozenset(options["limit"]),
+            most=options["prune_max"],
         )
         made = make_vm_files(sources, run, clusters)
         prepared = made.prepared
         returned: dict[str, t.Any] = {"findings": [one.plain() for one in prepared.findings]}
         findings = format_findings(prepared.findings)
-        if prepared.errors:
-            msg = f"Nothing was changed. {plural(len(prepared.errors), 'error')} to fix first:\n{findings}"
-            return Made({**returned, "failed": True, "msg": msg})
         steps: dict[str, dict[str, list[t.Any]]] = {}
         for step in prepared.steps:
             steps.setdefault(step.host, {}).setdefault(step.phase, []).append(step.plain())
@@ -94,9 +103,25 @@ class ActionModule(FileAction):
             "table": "\n".join(part for part in parts if part) or "Nothing is to be done.\n",
             "vms": len(prepared.definitions.vms),
             "steps": steps,
+            "errors_by_node": self._errors_by_node(prepared.errors, options["hosts"], run),
             "files": [str(path) for path in made.files],
         }
         return Made(returned, made.changes, made.documents)
+
+    def _errors_by_node(self, errors: Sequence[Finding], hosts: Sequence[str], run: Run) -> dict[str, list[str]]:
+        """The errors that are in the way at each node; what is about a cluster, or about nothing, is so at all of its nodes."""
+        clusters = {}
+        for name in hosts:
+            values = self.task_vars["hostvars"][name]
+            clusters[name] = _cluster_name(values) if values.get("knaster_pve_api_host") else name
+        found: dict[str, list[str]] = {}
+        for error in errors:
+            at = [name for name in hosts if error.node == name]
+            at = at or [name for name in hosts if error.cluster in ("", clusters[name])]
+            for name in at:
+                if run.only is None or name in run.only:
+                    found.setdefault(name, []).append(error.line())
+        return found
 
     def _settings(self, options: Options) -> dict[str, t.Any]:
         """The settings of the task, and of each node what its host variables say; only these few are templated."""

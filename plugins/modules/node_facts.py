@@ -86,6 +86,11 @@ options:
         description:
           - Whether the GPU can be used.
         type: bool
+      state:
+        description:
+          - Whether the GPU gets new work. A cordoned one keeps what it has.
+        type: str
+        choices: [ready, cordoned]
       holder:
         description:
           - Who has the GPU, where that cannot be read. It wins over what was read.
@@ -287,6 +292,10 @@ ansible_facts:
               description: Code and text of what is wrong.
               type: dict
               returned: where RV(ansible_facts.knaster_node.gpus[].healthy) is not V(true)
+            state:
+              description: V(ready) or V(cordoned), as it was declared.
+              type: str
+              returned: where it was declared
             holder:
               description:
                 - Who has the GPU, or V(null) for nobody. A VM or a container has the GPUs of its

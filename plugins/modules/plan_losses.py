@@ -103,6 +103,7 @@ answers:
       moves: []
       short: [{name: chat, missing: 1, before: 0}]
       copy_gb: 0
+      copy_unknown: 0
       survives: false
       text: "pve-3: no, short of 1 chat"
 table:

@@ -98,23 +98,33 @@ vms:
   description:
     - The VMs and containers of the cluster, each with C(vmid), C(kind), which is V(qemu) or V(lxc), C(name),
       C(node), C(status), C(lock), C(template), C(tags) and C(memory_mib).
-    - C(mark) has C(vm), C(fingerprint) and the devices C(own) of the definition where the VM carries the mark of this
-      collection, and C(hostpci) its passed-through devices with C(key), C(value) and C(pending). Both are V(null) where
-      it was not looked into.
+    - C(mark) has C(vm), C(fleet), C(fingerprint) and the keys C(own) of the definition where the VM carries the mark of this
+      collection, C(hostpci) its passed-through devices with C(key), C(value) and C(pending), and C(hardware) the keys
+      of its configuration that a start or a removal depends on. All are V(null) where it was not looked into. Templates and
+      VMs with the tag are looked into.
+    - C(ha) is the state that high availability is to keep it in, an empty text where it does not look after the VM, and
+      V(null) where that could not be read. C(jobs) are the jobs for backup and replication that name the VM, V(null) where
+      they could not be read.
   returned: success
   type: list
   elements: dict
   sample: []
 mappings:
   description:
-    - All resource mappings, each with C(id), C(description) and C(entries). An entry has C(node), C(path), C(pci_id),
+    - All resource mappings, each with C(id), C(description), C(mdev) and C(entries). An entry has C(node), C(path), C(pci_id),
       C(subsystem_id) and C(iommu_group).
   returned: success
   type: list
   elements: dict
   sample: []
+pools:
+  description: The resource pools that the user or token may see.
+  returned: success
+  type: list
+  elements: str
+  sample: [llm]
 privileges:
-  description: What the user or token may do, as a list of privileges for each path.
+  description: What the user or token may do, as a list of privileges for each path, V(null) where that is not known.
   returned: success
   type: dict
   sample: {"/vms": ["VM.Allocate", "VM.Audit"]}

@@ -18,10 +18,13 @@ description:
     says. What is the same is not sent, whatever Proxmox VE made of its text.
   - A VM carries a mark in its description, which is a line that begins with C(knaster.inventory/1), and the
     tag V(knaster). One without the mark is never touched. Other lines of the description stay.
-  - Nothing is restarted. Changes that wait for a restart are reported in RV(pending) and RV(restart_needed).
-  - What somebody else added, such as another C(hostpci), is reported in RV(external_additions) and stays, unless O(strict).
-    Devices of an earlier definition are removed when the definition does not have them any more. Disks are not, unless
-    O(strict), and even then Proxmox VE keeps them as unused disks.
+  - Nothing is restarted without O(allow_stop). Changes that wait for a restart are reported in RV(pending) and
+    RV(restart_needed).
+  - What somebody else added, such as another C(hostpci), or C(firewall=1) of a network card, is reported in
+    RV(external_additions) and stays, unless O(strict). What an earlier definition set is removed when the definition does not
+    have it any more. Disks of an earlier definition are not, which is reported in RV(attention). Disks that somebody added
+    are detached with O(strict) only, and even then Proxmox VE keeps them as unused disks.
+  - A clone keeps its first disk and its cloud-init drive where the template has them.
   - A run that was cut off at any point is taken up where it ended.
 options:
   vmid:
@@ -88,6 +91,15 @@ options:
       - The fingerprint of the definition, which is kept in the mark.
     type: str
     default: ""
+  fleet:
+    description:
+      - The fleet that the VM belongs to, which is kept in the mark. A VM of another fleet is never touched.
+    type: str
+    default: ""
+  pool:
+    description:
+      - The resource pool that a new VM is put into. One that is there stays in its pool.
+    type: str
   mappings:
     description:
       - The resource mappings that O(config) names, with the GPUs that they have to be. It is compared before the VM is
@@ -121,16 +133,28 @@ options:
         description:
           - The number of the IOMMU group. M(knaster.inventory.proxmox_pci_mapping) looks after it.
         type: int
+      made_before:
+        description:
+          - Whether a task before makes or corrects it. Check mode does not miss it then.
+        type: bool
+        default: false
   started:
     description:
       - Whether it runs. Without it a new one stays off, and one that is there stays as it is.
     type: bool
   allow_stop:
     description:
-      - Whether it may be shut down where that is needed, that is for O(started=false), for O(state=absent), and to change
-        its passed-through devices, after which it is started again.
+      - Whether it may be shut down where that is needed, that is for O(started=false), for O(state=absent), and for
+        everything that waits for a restart, after which it is started again. That includes what an earlier run or somebody
+        else left waiting.
     type: bool
     default: false
+  purge:
+    description:
+      - With O(state=absent), whether it is also taken out of jobs for backup and replication and out of high availability.
+        Without it they keep the number, for a VM that gets it next.
+    type: bool
+    default: true
   strict:
     description:
       - Whether to remove devices and tags that somebody else added.
@@ -146,6 +170,13 @@ options:
       - How many seconds it may take to start. Without it, it is the limit that Proxmox VE itself has, which grows with memory
         and passed-through devices, and a minute more.
     type: int
+  address_timeout:
+    description:
+      - For how many seconds the guest agent of a running VM is asked for an address, which is returned in RV(address). With V(0)
+        it is not asked. It needs the privilege C(VM.GuestAgent.Audit), or C(VM.Monitor) before Proxmox VE 9. Without an
+        answer there is a warning.
+    type: int
+    default: 0
   stop_timeout:
     description:
       - How many seconds it may take to shut down before it is switched off.
@@ -237,6 +268,11 @@ vm_status:
   returned: success
   type: str
   sample: running
+address:
+  description: The address that the guest agent tells, V(null) where it was not asked or did not tell one.
+  returned: success
+  type: str
+  sample: 10.0.0.21
 actions:
   description: What was done, or would be done first in check mode, in order, each with C(action) and C(text).
   returned: success
@@ -298,6 +334,8 @@ def main() -> None:
                 },
             },
             "fingerprint": {"type": "str", "default": ""},
+            "fleet": {"type": "str", "default": ""},
+            "pool": {"type": "str"},
             "mappings": {
                 "type": "list",
                 "elements": "dict",
@@ -309,14 +347,17 @@ def main() -> None:
                     "pci_id": {"type": "str"},
                     "subsystem_id": {"type": "str"},
                     "iommu_group": {"type": "int"},
+                    "made_before": {"type": "bool", "default": False},
                 },
             },
             "started": {"type": "bool"},
             "allow_stop": {"type": "bool", "default": False},
+            "purge": {"type": "bool", "default": True},
             "strict": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 1800},
             "start_timeout": {"type": "int"},
             "stop_timeout": {"type": "int", "default": 180},
+            "address_timeout": {"type": "int", "default": 0},
         },
         required_if=[("state", "present", ("name", "node", "config"))],
     )
@@ -328,9 +369,14 @@ def main() -> None:
     for option in ("timeout", "start_timeout", "stop_timeout"):
         if params[option] is not None and not 1 <= params[option] <= 86400:
             module.fail_json(msg=f"{option} has to be from 1 to 86400 seconds, not {params[option]}.")
+    if not 0 <= params["address_timeout"] <= 86400:
+        module.fail_json(msg=f"address_timeout has to be from 0 to 86400 seconds, not {params['address_timeout']}.")
     present = params["state"] == "present"
     try:
-        wanted = definition(params) if present else absent_definition(params["vmid"], params["name"], params["node"])
+        if present:
+            wanted = definition(params)
+        else:
+            wanted = absent_definition(params["vmid"], params["name"], params["node"], params["fleet"])
     except DefinitionError as exc:
         module.fail_json(msg=f"The definition of VM {params['vmid']} is wrong: {exc}", errors=exc.errors)
     options = VmOptions(
@@ -338,10 +384,13 @@ def main() -> None:
         started=params["started"],
         allow_stop=params["allow_stop"],
         strict=params["strict"],
+        purge=params["purge"],
+        made_before=frozenset(one["id"] for one in params["mappings"] if one["made_before"]),
         check_mode=module.check_mode,
         task_limit=params["timeout"],
         start_limit=params["start_timeout"],
         stop_limit=params["stop_timeout"],
+        address_limit=params["address_timeout"] or None,
     )
     finish(module, lambda: ensure_vm(make_client(module), wanted, options))
 

@@ -138,6 +138,14 @@ devices:
       type: list
       elements: dict
       sample: []
+guests:
+  description:
+    - The VMs that carry the mark of this collection, each with C(vmid), C(node), C(mark), C(hostpci) and C(hardware) as in
+      RV(knaster.inventory.proxmox_cluster_info#module:vms).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 nodes:
   description: The nodes that were asked for, each with C(node), C(status) and C(error), which is V(null) where it was read.
   returned: success
@@ -151,7 +159,7 @@ unreachable:
   elements: str
   sample: []
 mappings:
-  description: All resource mappings, each with C(id), C(description) and C(entries).
+  description: All resource mappings, each with C(id), C(description), C(mdev) and C(entries).
   returned: success
   type: list
   elements: dict

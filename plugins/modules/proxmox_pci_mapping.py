@@ -75,6 +75,11 @@ options:
         description:
           - What this GPU is.
         type: str
+  mdev:
+    description:
+      - Whether its GPUs are handed out in parts, as mediated devices.
+      - Without it, it stays as it is, and is V(false) for a new one.
+    type: bool
   nodes:
     description:
       - The nodes whose entries are managed. One of them that has none in O(entries) loses its entries.
@@ -168,6 +173,7 @@ def main() -> None:
                     "description": {"type": "str"},
                 },
             },
+            "mdev": {"type": "bool"},
             "nodes": {"type": "list", "elements": "str", "default": []},
         }
     )
@@ -177,7 +183,12 @@ def main() -> None:
     def work() -> dict[str, t.Any]:
         entries = params["entries"] if present else ()
         wanted = mapping_wanted(
-            params["id"], entries, params["nodes"], description=params["description"], present=present
+            params["id"],
+            entries,
+            params["nodes"],
+            description=params["description"],
+            present=present,
+            mdev=params["mdev"],
         )
         return ensure_mapping(make_client(module), wanted, check_mode=module.check_mode)
 

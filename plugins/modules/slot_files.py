@@ -96,6 +96,13 @@ options:
         key.
     type: str
     default: ''
+  request_timeout:
+    description:
+      - After how many seconds without an answer a gateway gives up an engine and asks another one, or fails.
+      - An answer that is no stream arrives all at once, so it has to be longer than the longest of them. The parts of a stream
+        may be up to a minute apart.
+    type: int
+    default: 600
   prune:
     description:
       - Remove the files of slots that are gone. Only files that carry the mark of this collection are removed.

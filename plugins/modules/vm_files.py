@@ -19,7 +19,10 @@ description:
   - With O(state=present) it compares them with what M(knaster.inventory.proxmox_cluster_info) and
     M(knaster.inventory.proxmox_pci_info) found, reports all problems at once, and gives the steps that the role
     P(knaster.inventory.provision#role) then takes.
-  - With an error nothing is written and there are no steps.
+  - An error keeps its VM, its node or its cluster from being changed, and there are no steps for them. Everything else goes on.
+    Only when something that is read is wrong, nothing is written and there are no steps.
+  - The file of definitions remembers the fleet that the VMs belong to, the files of the catalog that they were defined from, and
+    VMs of earlier plans. A VM that carries the mark of another fleet is external.
   - It works on the controller, connects to nothing, and reads and writes files only. Relative paths start at the directory
     that C(ansible-playbook) was called in.
   - The host variables that it reads of each node are C(knaster_pve_api_host), C(knaster_pve_api_port),
@@ -80,9 +83,23 @@ options:
     default: false
   prune:
     description:
-      - Whether VMs with our mark that are in no plan are removed.
+      - Whether VMs with our mark that the catalog does not want any more are removed. One whose role or model is wanted and
+        has no place in the plan is kept, as is one that somebody protected, that is locked, or that high availability looks
+        after.
+      - Nothing is removed where a file of the catalog that the last definitions were made from was not read, where there is
+        no file of definitions, or where more VMs than O(prune_max) would be removed.
     type: bool
     default: false
+  prune_max:
+    description:
+      - How many VMs O(prune) may remove in this run. Without it, it is a third of those with our mark.
+    type: int
+  addresses:
+    description:
+      - Addresses by the name of a VM, as RV(knaster.inventory.proxmox_gpu_vm#module:address) has them. With this option they
+        are put into the file of definitions, and nothing else is done. Slots are reached by them where a VM has no static
+        address.
+    type: dict
   recreate:
     description:
       - Whether a VM that the plan has on another node is removed and re-created there.
@@ -148,6 +165,11 @@ findings:
   type: list
   elements: dict
   sample: [{"severity": "info", "code": "missing", "vm": "chat-0", "text": "VM 9101 is not there", "remedy": "It is made"}]
+errors_by_node:
+  description: By node, the errors that are in the way there. A node without any is not in it.
+  returned: when everything could be read
+  type: dict
+  sample: {"pve-1": ["ERROR chat-0: pve-1 has no GPU at 0000:41:00.0. Collect the node again and plan again."]}
 steps:
   description:
     - The steps by node and phase. The phases are V(remove), V(release), V(map), V(make) and V(unmap), and all steps of one

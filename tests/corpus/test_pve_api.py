@@ -24,6 +24,8 @@ NUMBERS = ("minimum", "maximum", "maxLength", "minLength", "optional", "default_
 # Of the table, what the release before does not have or does not do in this way.
 NEWER = {
     "8.4": {
+        "GET /cluster/backup: no such method",
+        "GET /cluster/replication: no such method",
         "GET /nodes/{node}/lxc: no such method",
         "GET /nodes/{node}/qemu/{vmid}/snapshot: no such method",
         "GET /nodes/{node}/network: type.enum",
@@ -36,6 +38,7 @@ NEWER = {
                 "PUT /nodes/{node}/qemu/{vmid}/config",
             )
             for place in (
+                "allow-ksm: no such parameter",
                 "agent.freeze-fs: no such part",
                 "agent.freeze-fs-on-backup.alias",
                 "tpmstate0.format: no such part",

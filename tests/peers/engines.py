@@ -43,6 +43,8 @@ class Engine:
         self.requests = 0
         self.started = 1_700_000_000
         self.metrics = True
+        # What the list of models says more of each of them.
+        self.models_more: dict[str, t.Any] = {}
         self.api_key: str | None = None
         self.seen: list[tuple[str, dict[str, str]]] = []
         for name, value in state.items():
@@ -59,7 +61,9 @@ class Engine:
         return self.api_key is None or told == f"Bearer {self.api_key}"
 
     def _listed(self, **more: t.Any) -> str:
-        entries = [{"id": name, "object": "model", "owned_by": self.kind, **more} for name in self.names]
+        entries = [
+            {"id": name, "object": "model", "owned_by": self.kind, **more, **self.models_more} for name in self.names
+        ]
         return json.dumps({"object": "list", "data": entries})
 
     def _vllm(self, path: str, told: str | None) -> tuple[int, str, str] | None:

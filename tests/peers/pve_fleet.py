@@ -32,7 +32,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.vm impo
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
-from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run, prepare
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Last, Run, prepare
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed, read_settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import read_state
 
@@ -45,6 +45,7 @@ IMAGE = "local:import/debian-13.qcow2"
 ACL = [
     {"path": "/", "privs": ["Sys.Audit"]},
     {"path": "/mapping/pci", "privs": ["Mapping.Audit", "Mapping.Modify", "Mapping.Use"]},
+    {"path": "/pool", "privs": ["Pool.Audit"]},
     {"path": "/sdn/zones/localnetwork", "privs": ["SDN.Audit", "SDN.Use"]},
     {"path": "/storage", "privs": ["Datastore.AllocateSpace", "Datastore.Audit"]},
     {
@@ -119,13 +120,20 @@ class Fleet:
     guests: dict = field(default_factory=dict)
     task_delay: float = 0.0
     cluster: str = "sim"
+    name: str = "lab"
+    more: dict = field(default_factory=dict)
+    by_node: dict = field(default_factory=dict)
 
     def __post_init__(self):
         names = [f"pve-{at}" for at in range(self.nodes)]
         made = {name: make_node(name, self.cards) for name in names}
         self.profiles = [profile for profile, _node in made.values()]
         self.hardware = {name: node for name, (_profile, node) in made.items()}
-        self.previous = []
+        self.forget()
+
+    def forget(self):
+        """Lose the file of definitions."""
+        self.previous, self.earlier, self.is_remembered, self.lost_layers = [], [], False, ()
 
     def seed(self):
         """What the simulator begins with."""
@@ -158,8 +166,11 @@ class Fleet:
 
     def settings(self):
         """The settings of the run."""
-        nodes = {profile["name"]: {"cluster": self.cluster} for profile in self.profiles}
-        return read_settings({"defaults": self.defaults, "nodes": nodes})
+        nodes = {
+            profile["name"]: {"cluster": self.cluster, **self.by_node.get(profile["name"], {})}
+            for profile in self.profiles
+        }
+        return read_settings({"defaults": self.defaults, "nodes": nodes, "fleet": self.name, **self.more})
 
 
 def write_project(directory, fleet, url, ca_file):
@@ -220,25 +231,32 @@ class PreflightError(Exception):
 
 def look(api, fleet, cluster="sim"):
     """The state of the cluster, as the role reads it."""
-    vmids = [one["vmid"] for one in fleet.previous]
-    answer = read_cluster(api, vmids=vmids, content=["images", "import", "iso"])
-    return read_state(cluster, answer, read_pci(api, gpus_only=False), identity=api.settings.identity)
+    vmids = [one["vmid"] for one in (*fleet.previous, *fleet.earlier)]
+    answer = read_cluster(api, vmids=vmids, content=["images", "import", "iso", "snippets"])
+    return read_state(cluster, answer, read_pci(api, gpus_only=False), identity=f"the token {api.settings.identity}")
 
 
-def provision(api, fleet, *, plan_document=None, allowed=None, check_mode=False, present=True, strict=False):
-    """One run: look, define, check, and do the steps in their order."""
+def provision(
+    api, fleet, *, plan_document=None, allowed=None, check_mode=False, present=True, strict=False, most=None, keep=False
+):
+    """One run: look, define, check, and do the steps in their order.
+
+    With ``keep`` what is not in the way of an error is done, as the role does; without it an error is raised.
+    """
     cluster = look(api, fleet)
     prepared = prepare(
         plan_document if plan_document is not None else fleet.plan(),
         fleet.roles,
         nodes=fleet.profiles,
-        previous=fleet.previous,
+        previous=Last(
+            vms=fleet.previous, earlier=fleet.earlier, is_there=fleet.is_remembered, lost_layers=fleet.lost_layers
+        ),
         clusters={fleet.cluster: cluster},
-        run=Run(settings=fleet.settings(), allowed=allowed or Allowed(), present=present),
+        run=Run(settings=fleet.settings(), allowed=allowed or Allowed(), present=present, most=most),
     )
-    if prepared.errors:
+    if prepared.errors and not keep:
         raise PreflightError(prepared.errors)
-    fleet.previous = list(prepared.definitions.vms)
+    fleet.previous, fleet.earlier, fleet.is_remembered = list(prepared.definitions.vms), list(prepared.earlier), True
     outcome = Outcome(prepared)
     for step in prepared.steps:
         outcome.results.append((step, run_step(api, step, allowed or Allowed(), check_mode=check_mode, strict=strict)))
@@ -249,16 +267,25 @@ def run_step(api, step, allowed, *, check_mode=False, strict=False):
     """What the module of a step does."""
     if "mapping" in step.args:
         mapping = step.args["mapping"]
-        wanted = mapping_wanted(mapping["id"], mapping["entries"], present=mapping["state"] == "present")
+        present = mapping["state"] == "present"
+        wanted = mapping_wanted(
+            mapping["id"],
+            mapping["entries"],
+            description=mapping.get("description"),
+            present=present,
+            mdev=mapping.get("mdev"),
+        )
         return ensure_mapping(api, wanted, check_mode=check_mode)
     vm = step.args["vm"]
     present = vm["state"] == "present"
-    wanted = definition(vm) if present else absent_definition(vm["vmid"], vm["name"], vm["node"])
+    wanted = definition(vm) if present else absent_definition(vm["vmid"], vm["name"], vm["node"], vm["fleet"])
     options = VmOptions(
         present=present,
         started=vm.get("started"),
         allow_stop=allowed.stop,
         strict=strict,
+        purge=vm.get("purge", True),
+        made_before=frozenset(one["id"] for one in vm.get("mappings", ()) if one["made_before"]),
         check_mode=check_mode,
         task_limit=20.0,
         start_limit=20.0,

@@ -4,7 +4,7 @@
 # SPDX-FileCopyrightText: 2026 Knaster contributors
 
 # It follows the order and the words of a real server closely, and with them its long functions.
-# ruff: noqa: BLE001, FBT002, N815, N818, PLR0912, PLR0917, PLW2901, TRY301, UP031
+# ruff: noqa: BLE001, FBT002, N815, N818, PLR0911, PLR0912, PLR0917, PLW2901, TRY301, UP031
 
 """A pretended Proxmox VE API server for tests.
 
@@ -57,6 +57,7 @@ import argparse
 import copy
 import functools
 import hashlib
+import ipaddress
 import json
 import os
 import re
@@ -114,13 +115,16 @@ BOOT = {
     "order": {"type": "string", "optional": 1, "pattern": r"[a-z]+\d+(?:;[a-z]+\d+)*"},
 }
 IPCONFIG = {
-    "ip": {"type": "string", "optional": 1, "pattern": r"dhcp|\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}"},
-    "gw": {"type": "string", "optional": 1, "pattern": r"\d{1,3}(?:\.\d{1,3}){3}"},
-    "ip6": {"type": "string", "optional": 1, "pattern": r"auto|dhcp|[0-9A-Fa-f:]+/\d{1,3}"},
-    "gw6": {"type": "string", "optional": 1, "pattern": r"[0-9A-Fa-f:]+"},
+    "ip": {"type": "string", "optional": 1, "format": "pve-ipv4-config"},
+    "gw": {"type": "string", "optional": 1, "format": "ipv4"},
+    "ip6": {"type": "string", "optional": 1, "format": "pve-ipv6-config"},
+    "gw6": {"type": "string", "optional": 1, "format": "ipv6"},
 }
 for _four, _gate in (("gw", "ip"), ("gw6", "ip6")):
     IPCONFIG[_four]["requires"] = _gate
+CICUSTOM = {
+    key: {"type": "string", "optional": 1, "format": "pve-volume-id"} for key in ("meta", "network", "user", "vendor")
+}
 NUMBER = {"type": "integer", "optional": 1}
 RNG = {
     "source": {"type": "string", "default_key": 1, "enum": ["/dev/urandom", "/dev/random", "/dev/hwrng"]},
@@ -143,6 +147,7 @@ NAMED = {
     "pve-vm-cpu-conf": CPU,
     "pve-qm-boot": BOOT,
     "pve-qm-ipconfig": IPCONFIG,
+    "pve-qm-cicustom": CICUSTOM,
     "pve-qm-rng": RNG,
     "pve-qm-watchdog": WATCHDOG,
     "pve-qm-smbios1": SMBIOS,
@@ -182,9 +187,35 @@ TEXT_FORMATS = {
     ),
     "pve-cpuset": (r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", "unable to parse cpuset option"),
     "pve-volume-id": (r"[a-zA-Z][a-zA-Z0-9._-]*:\S+", "unable to parse volume ID '%s'"),
-    "mac-addr": (r"(?i)(?:[0-9a-f]{2}:){5}[0-9a-f]{2}", "value does not look like a valid unicast MAC address"),
+    "mac-addr": (r"(?i)[0-9a-f][02468ace](?::[0-9a-f]{2}){5}", "value does not look like a valid unicast MAC address"),
     "pve-bridge-id": (r"[-_.\w\d]+", "invalid bridge"),
 }
+
+ADDRESSES = {
+    "pve-ipv4-config": "ipv4 network configuration",
+    "pve-ipv6-config": "ipv6 network configuration",
+    "ipv4": "IP address",
+    "ipv6": "IP address",
+    "address": "IP address",
+}
+
+
+def is_address(fmt, text):
+    """Whether a text is an address, with its mask where the format wants one."""
+    if text in {"pve-ipv4-config": ("dhcp",), "pve-ipv6-config": ("dhcp", "auto")}.get(fmt, ()):
+        return True
+    address, slash, mask = text.partition("/")
+    version = 4 if "ipv4" in fmt else 6 if "ipv6" in fmt else None
+    if fmt.endswith("-config"):
+        if not re.fullmatch(r"[0-9]+", mask) or not 8 <= int(mask) <= (32 if version == 4 else 128):
+            return False
+    elif slash:
+        return False
+    try:
+        return ipaddress.ip_address(address).version in (version or 4, version or 6) and "%" not in address
+    except ValueError:
+        return False
+
 
 # Options a guest takes over while it runs; everything else waits for the next start.
 LIVE = {
@@ -218,7 +249,7 @@ for _priv, _keys in {
     "VM.Config.Memory": "memory balloon shares allow-ksm",
     "VM.Config.HWType": "acpi hotplug kvm machine scsihw smbios1 tablet vga watchdog audio0 rng0",
     "VM.Config.Options": "agent autostart bios description keyboard localtime migrate_downtime migrate_speed name onboot"
-    " ostype protection reboot startdate startup tdf template tags",
+    " ostype protection reboot startdate startup tdf template tags spice_enhancements",
     "VM.PowerMgmt": "freeze",
     "VM.Config.Disk": "boot bootdisk vmstatestorage",
     "VM.Config.Cloudinit": "cicustom cipassword citype ciuser ciupgrade nameserver searchdomain sshkeys",
@@ -455,6 +486,8 @@ class Schema:
                 if model and model not in self.cpu_models:
                     return f"Built-in cputype '{model}' is not defined (missing 'custom-' prefix?)"
             return problem
+        if fmt in ADDRESSES:
+            return None if is_address(fmt, text) else f"value does not look like a valid {ADDRESSES[fmt]}"
         if fmt in TEXT_FORMATS:
             rx, message = TEXT_FORMATS[fmt]
             if not re.fullmatch(rx, text) or (
@@ -568,6 +601,8 @@ DEFAULT_SEED = {
     "guests": {},
     "pools": {},
     "ha": {"resources": {}, "rules": {}},
+    "backup": {},
+    "replication": {},
     "tasks": {},
 }
 
@@ -811,7 +846,13 @@ class PveSim:
                     best = (p, set(entry["privs"]))
                 elif len(p) == len(best[0]):
                     best[1].update(entry["privs"])
-        return best[1] if best else set()
+        found = set(best[1]) if best else set()
+        if path.startswith("/vms/"):
+            # A guest has what is given on its pool, too.
+            for name, pool in self.state["pools"].items():
+                if path[5:] in map(str, pool.get("members", [])):
+                    found |= self.privileges(user, "/pool/" + name)
+        return found
 
     def allowed(self, user, path, privs, any_of=False):
         have = self.privileges(user, path)
@@ -949,7 +990,7 @@ class PveSim:
         self.pid += 1
         now = self.now()
         upid = f"UPID:{node}:{self.pid:08X}:{self.pid * 7:08X}:{int(now):08X}:{kind}:{ident}:{call.user}:"
-        delay, fail = float(self.state["settings"]["task_delay"]), None
+        delay, fail = float(args.pop("delay", self.state["settings"]["task_delay"])), None
         fault = call.task_fault
         if fault:
             delay = {"task_slow": float(fault.get("seconds", 30)), "task_hang": 10**9}.get(fault["kind"], delay)
@@ -1053,9 +1094,18 @@ class PveSim:
             elif DRIVE_KEY.fullmatch(key):
                 self.drive_rights(call, vmid, pool, key, params[key], old is None)
             elif re.fullmatch(r"(?:serial|usb|unused|virtiofs)\d+", key):
-                if key.startswith("serial") and params[key] != "socket":
+                kept = (old or {}).get(key, "")
+                if key.startswith("serial") and any(value not in ("socket", "") for value in (params[key], kept)):
                     msg = f"only root can set '{key}' config for real devices\n"
                     raise Fail(msg)
+                shared = self.parse(key, params[key]) if params[key] and key[:3] in ("usb", "vir") else {}
+                if key[:3] == "usb" and shared.get("host") and shared["host"].lower() != "spice":
+                    msg = f"only root can set '{key}' config for real devices\n"
+                    raise Fail(msg)
+                if shared.get("mapping"):
+                    self.need(user, "/mapping/usb/" + shared["mapping"], "Mapping.Use")
+                if shared.get("dirid"):
+                    self.need(user, "/mapping/dir/" + shared["dirid"], "Mapping.Use")
                 self.need_vm(
                     user, vmid, pool, "VM.Config.Disk" if key[0] in "uv" and key[:3] != "usb" else "VM.Config.HWType"
                 )
@@ -1176,7 +1226,7 @@ class PveSim:
             return re.sub(r"\s+\Z", "", value), None
         if key == "sshkeys":
             for line in urllib.parse.unquote(value).splitlines():
-                if line.strip() and not re.match(r"\s*(?:#|(?:\S+ )?(?:ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/]+=*)", line):
+                if line.strip() and not re.match(r"\s*(?:(?:\S+ )?(?:ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/]+=*)", line):
                     raise Fail("SSH public key validation error\n")
         if key == "cipassword" and not re.match(r"\$(?:[156]|2[ay])\$", value):
             return "$5$sim$" + hashlib.sha256(value.encode()).hexdigest()[:43], None
@@ -1249,6 +1299,12 @@ class PveSim:
             msg = f"VM {vmid} already running\n"
             raise Fail(msg)
         self.apply_pending(g)
+        self.check_numa(g["config"])
+        for volume in self.parse("cicustom", g["config"].get("cicustom", "")).values():
+            store, _colon, vol = volume.partition(":")
+            if vol not in self.storage(store, g["node"], "snippets")["volumes"]:
+                msg = f"volume '{volume}' does not exist\n"
+                raise Fail(msg)
         g["devices"] = self.pick_devices(vmid, g)
         bridges = self.state["nodes"][g["node"]].get("bridges", [])
         for key, value in g["config"].items():
@@ -1270,6 +1326,43 @@ class PveSim:
             msg = "MAX {} vcpus allowed per VM on this node\n".format(self.state["nodes"][g["node"]]["cpus"])
             raise Fail(msg)
         g["status"], g["started"] = "running", self.now()
+
+    def check_numa(self, config):
+        """What the memory of a start asks of its NUMA nodes."""
+        features = split_list(str(config.get("hotplug", "")))
+        numa = str(config.get("numa", 0)) == "1"
+        if "memory" in features and not numa:
+            raise Fail("NUMA needs to be enabled for memory hotplug\n")
+        nodes = {key: self.parse(key, config[key]) for key in config if re.fullmatch(r"numa\d+", key)}
+        if not numa or not nodes:
+            return
+        for key, node in nodes.items():
+            if "memory" not in node:
+                msg = f"missing NUMA node{key[4:]} memory value\n"
+                raise Fail(msg)
+            if "hostnodes" in node and "policy" not in node:
+                msg = f"you need to define a policy for hostnode {node['hostnodes']}\n"
+                raise Fail(msg)
+        sockets = int(config.get("sockets", 1))
+        memory = int(str(config.get("memory", 512)).rsplit("=", maxsplit=1)[-1])
+        static = 1024 * sockets if "memory" in features else memory
+        if sum(float(node["memory"]) for node in nodes.values()) != static:
+            raise Fail("total memory for NUMA nodes must be equal to vm static memory\n")
+        named = []
+        for node in nodes.values():
+            for part in node["cpus"].split(";"):
+                first, _dash, last = part.partition("-")
+                named += range(int(first), int(last or first) + 1)
+        if sorted(named) != list(range(int(config.get("cores", 1)) * sockets)):
+            raise Fail("start failed: QEMU exited with code 1\n")
+
+    def end_ha(self, vmid, wish):
+        """The wish is taken note of; the cluster acts on it later."""
+        g = self.state["guests"].get(vmid)
+        if g:
+            self.state["ha"]["resources"]["vm:" + vmid]["state"] = "started" if wish == "start" else "stopped"
+            delay = float(self.state["settings"].get("ha_delay", 10))
+            self.task(Call("root@pam"), g["node"], "qm" + wish, vmid, wish, delay=delay, vmid=vmid)
 
     def end_stop(self, vmid):
         g = self.state["guests"].get(vmid)
@@ -1405,6 +1498,10 @@ class PveSim:
                         msg = f"PCI device mapping invalid (hardware probably changed): {problem}\n"
                         raise Fail(msg)
                 choices = [[i for p in e["path"].split(";") for i in self.expand(node, p)] for e in entries]
+                if dev.get("mdev"):
+                    if not m.get("mdev"):
+                        raise Fail("the mapping is not for mediated devices\n")
+                    continue
             elif dev.get("host"):
                 choices = [[i for p in dev["host"].split(";") for i in self.expand(node, p)]]
             else:
@@ -1449,7 +1546,27 @@ def get_version(sim, call, p):
 def get_access_permissions(sim, call, p):
     user = p.get("userid") or call.user
     paths = {e["path"] for e in sim.state["acl"] if e["who"] == user} | ({p["path"]} if p.get("path") else set())
+    paths |= {f"/vms/{vmid}" for pool in sim.state["pools"].values() for vmid in pool.get("members", [])}
     return {path: dict.fromkeys(sorted(sim.privileges(user, path)), 1) for path in sorted(paths)}
+
+
+@on("GET", "/cluster/ha/resources")
+def get_cluster_ha_resources(sim, call, p):
+    return [{"sid": sid, "type": "vm", **one} for sid, one in sorted(sim.state["ha"]["resources"].items())]
+
+
+@on("GET", "/cluster/backup")
+def get_cluster_backup(sim, call, p):
+    return [{"id": name, **job} for name, job in sorted(sim.state["backup"].items())]
+
+
+@on("GET", "/cluster/replication")
+def get_cluster_replication(sim, call, p):
+    return [
+        {"id": name, "guest": int(name.split("-")[0]), **job}
+        for name, job in sorted(sim.state["replication"].items())
+        if sim.allowed(call.user, "/vms/" + name.split("-")[0], ["VM.Audit"])
+    ]
 
 
 @on("GET", "/nodes")
@@ -1481,6 +1598,8 @@ def get_nodes_node_network(sim, call, p):
             **({"address": n["ip"], "gateway": "10.0.0.1", "cidr": n["ip"] + "/24"} if i == 0 and n.get("ip") else {}),
         }
         for i, b in enumerate(n.get("bridges", []))
+        if not str(p.get("type", "")).startswith("any_")
+        or sim.allowed(call.user, "/sdn/zones/localnetwork/" + b, ["SDN.Audit", "SDN.Use"], True)
     ]
 
 
@@ -1589,6 +1708,8 @@ def get_cluster_resources(sim, call, p):
     out, want, lag = [], p.get("type"), float(sim.state["settings"]["resources_lag"])
     if want in (None, "vm"):
         for vmid, g in sorted(sim.state["guests"].items(), key=lambda kv: int(kv[0])):
+            if not sim.allowed(call.user, "/vms/" + vmid, ["VM.Audit"]):
+                continue
             s = summary(sim, vmid, g)
             s.update(
                 {
@@ -1827,6 +1948,10 @@ def delete_nodes_node_qemu_vmid(sim, call, p):
         raise Fail(msg)
     if p.get("purge"):
         sim.state["ha"]["resources"].pop("vm:" + vmid, None)
+        for job in sim.state["backup"].values():
+            job["vmid"] = ",".join(one for one in job.get("vmid", "").split(",") if one != vmid)
+        for name in [one for one in sim.state["replication"] if one.startswith(vmid + "-")]:
+            del sim.state["replication"][name]
     return sim.task(call, p["node"], "qmdestroy", vmid, "destroy", vmid=vmid)
 
 
@@ -1844,12 +1969,16 @@ def get_nodes_node_qemu_vmid_status_current(sim, call, p):
 def post_nodes_node_qemu_vmid_status_start(sim, call, p):
     if sim.guest(p["node"], p["vmid"], True)["config"].get("template"):
         raise Fail("you can't start a vm if it's a template\n")
+    if "vm:{}".format(p["vmid"]) in sim.state["ha"]["resources"]:
+        return sim.task(call, p["node"], "hastart", p["vmid"], "ha", vmid=str(p["vmid"]), wish="start")
     return sim.task(call, p["node"], "qmstart", p["vmid"], "start", vmid=str(p["vmid"]))
 
 
 @on("POST", "/nodes/{node}/qemu/{vmid}/status/shutdown")
 def post_nodes_node_qemu_vmid_status_shutdown(sim, call, p):
     sim.guest(p["node"], p["vmid"], True)
+    if "vm:{}".format(p["vmid"]) in sim.state["ha"]["resources"]:
+        return sim.task(call, p["node"], "hastop", p["vmid"], "ha", vmid=str(p["vmid"]), wish="stop")
     return sim.task(call, p["node"], "qmshutdown", p["vmid"], "stop", vmid=str(p["vmid"]))
 
 
@@ -2021,6 +2150,7 @@ def get_nodes_node_storage(sim, call, p):
         store_info(n, s)
         for n, s in sorted(sim.state["storages"].items())
         if p["node"] in s.get("nodes", [p["node"]])
+        and sim.allowed(call.user, "/storage/" + n, ["Datastore.Audit", "Datastore.AllocateSpace"], True)
         and (not p.get("content") or set(split_list(p["content"])) & set(s["content"]))
         and p.get("storage") in (None, n)
     ]
@@ -2054,7 +2184,7 @@ def get_pools(sim, call, p):
     out = [
         {"poolid": n, "comment": x.get("comment", ""), "members": members(sim, x)}
         for n, x in sorted(sim.state["pools"].items())
-        if p.get("poolid") in (None, n)
+        if p.get("poolid") in (None, n) and sim.allowed(call.user, "/pool/" + n, ["Pool.Audit"])
     ]
     if p.get("poolid") and not out:
         msg = "pool '{}' does not exist\n".format(p["poolid"])

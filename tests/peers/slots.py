@@ -109,8 +109,12 @@ def fleet(names: t.Sequence[str] = HOSTILE, *, domain: str = "", bare_metal: boo
             pp=2 if spans else 1,
             nodes=2 if spans else 1,
             gpus_per_node=2,
-            args=tuple(word for word in ("--opt", name.replace("\n", " "), "--json", '{"a": "$x%y"}') if word),
-            env={"PLAIN": name, "HF_TOKEN": "hf_secret", "MY_API_KEY": "secret"},
+            args=tuple(
+                word
+                for word in ("--seed", name.replace("\n", " "), "--opt=x", "--rope-scaling", '{"a": "$x%y"}')
+                if word
+            ),
+            env={"TZ": name, "HF_TOKEN": "hf_secret", "MY_API_KEY": "secret"},
             startup_timeout=1800,
         )
         models.append(

@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import schema_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.digests import SIDECAR, Written, remember
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document, load_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._observe.document import dump_observed
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run
@@ -123,7 +124,7 @@ class Site:
 
     def vms_text(self):
         sources = vms.Sources(vms=self.vms, plan=self.plan, settings={}, **self.fleet)
-        return dump_document(vms.make_vm_files(sources, Run(), None).prepared.definitions.document())
+        return dump_document(vms_document(list(vms.make_vm_files(sources, Run(), None).prepared.definitions.vms)))
 
     def read_slots(self):
         return read_slots(self.plan, self.fleet["catalog"], self.vms)[0]

@@ -43,6 +43,24 @@ FOREIGN = {
     "pending": {},
     "status": "running",
 }
+TEMPLATE = {
+    "node": "pve-0",
+    "status": "stopped",
+    "pending": {},
+    "config": {
+        "name": "debian",
+        "template": 1,
+        "machine": "q35",
+        "bios": "ovmf",
+        "memory": "2048",
+        "scsihw": "virtio-scsi-single",
+        "serial0": "socket",
+        "scsi0": "local-lvm:base-9000-disk-1,size=3G",
+        "efidisk0": "local-lvm:base-9000-disk-0,efitype=4m,pre-enrolled-keys=1,size=4M",
+        "net0": "virtio=BC:24:11:AA:00:01,bridge=vmbr0",
+        "boot": "order=scsi0",
+    },
+}
 # What PVE makes up: two runs that reach the same state differ in these.
 VOLATILE = re.compile(r"BC:24:11:[0-9A-F:]{8}|vm-\d+-disk-\d+|ctime=\d+|uuid=[0-9a-f-]+")
 
@@ -71,7 +89,7 @@ class FaultySim(pve_sim.PveSim):
 
 
 def make_fleet(**more):
-    return Fleet(roles=copy.deepcopy([CHAT, GATEWAY]), guests={"5000": copy.deepcopy(FOREIGN)}, **more)
+    return Fleet(roles=copy.deepcopy([CHAT, GATEWAY]), **{"guests": {"5000": copy.deepcopy(FOREIGN)}, **more})
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +149,7 @@ def test_a_second_run_changes_nothing(peer, clean) -> None:
     outcome = provision(client(peer), fleet)
     assert outcome.changed == []
     assert [one.line() for one in outcome.prepared.findings] == []
-    fleet.previous = []
+    fleet.forget()
     assert provision(client(peer), fleet).changed == [], "the marks alone tell which machine is which"
     assert len(sim.calls) == before
 
@@ -226,6 +244,26 @@ def test_a_fault_at_any_call_and_a_clean_run_reach_the_same_state(peer, clean, c
         )
 
 
+class DeadError(BaseException):
+    """The end of the controller."""
+
+
+def dying_client(peer, at):
+    """A client whose controller dies after the call of one number."""
+    sim, _url = peer
+    api = client(peer)
+    send = api._request
+
+    def dying(method, path, values):
+        answer = send(method, path, values)
+        if len(sim.lines) >= at:
+            raise DeadError
+        return answer
+
+    api._request = dying
+    return api
+
+
 def test_a_run_that_ends_after_any_change_is_taken_up(peer, clean) -> None:
     """As if the controller died after each changing call in turn: the call is done, and nobody hears of it."""
     sim, _url = peer
@@ -233,27 +271,100 @@ def test_a_run_that_ends_after_any_change_is_taken_up(peer, clean) -> None:
     changing = [at for at, line in enumerate(lines, start=1) if not line.startswith("GET")]
     assert len(changing) == 22
 
-    class DeadError(BaseException):
-        pass
-
     for at in changing if ALL else changing[::5]:
         fleet = make_fleet(task_delay=0.02)
         sim.reset(fleet.seed())
-        api = client(peer)
-        send = api._request
-
-        def dying(method, path, values, *, send=send, at=at):
-            answer = send(method, path, values)
-            if len(sim.lines) >= at:
-                raise DeadError
-            return answer
-
-        api._request = dying
+        api = dying_client(peer, at)
         with pytest.raises(DeadError):
             provision(api, fleet)
-        fleet.previous = []
+        fleet.forget()
         provision(client(peer), fleet)
         assert end_state(sim)[:2] == reference[:2], lines[at - 1]
+
+
+MORE = {"disks": [{"gb": 16}], "networks": [{"bridge": "vmbr0", "vlan": 7}], "firewall": True, "pool": "llm"}
+
+
+def changing_fleet():
+    """A fleet with a template on one node, lists of disks and networks, a pool, and a VM that is not wanted any more."""
+    fleet = make_fleet(guests={"5000": copy.deepcopy(FOREIGN), "9000": copy.deepcopy(TEMPLATE)})
+    fleet.by_node = {"pve-0": {"template": 9000, "disk_gb": 32}, "pve-1": MORE}
+    return fleet
+
+
+@pytest.fixture(scope="module")
+def settled(peer):
+    """The state of a cluster before a run of changes: VMs of all kinds, one of them under high availability."""
+    sim, _url = peer
+    fleet = changing_fleet()
+    seed = fleet.seed()
+    seed["storages"]["local-lvm"]["volumes"] = {"base-9000-disk-0": 0.004, "base-9000-disk-1": 3}
+    seed["pools"] = {"llm": {}}
+    sim.reset(seed)
+    provision(client(peer), fleet)
+    assert provision(client(peer), fleet).changed == []
+    vmids = {one["name"]: one["vmid"] for one in fleet.previous}
+    sim.state["ha"]["resources"] = {f"vm:{vmids['chat-1']}": {"state": "started"}}
+    sim.state["settings"]["ha_delay"] = 0.01
+    sim.state["backup"] = {"nightly": {"vmid": f"5000,{vmids['gateway-1']}"}}
+    return copy.deepcopy(sim.state), (fleet.previous, fleet.earlier)
+
+
+def run_changes(peer, last, api=None):
+    """Less memory for all, one VM less, and leave to stop and to remove."""
+    fleet = changing_fleet()
+    fleet.previous, fleet.earlier = copy.deepcopy(last)
+    fleet.is_remembered = True
+    fleet.roles[0]["vm"]["memory_mib"] = 4096
+    fleet.roles[1]["count"] = 1
+    return provision(api or client(peer), fleet, allowed=Allowed(stop=True, prune=True))
+
+
+def begin_changes(sim, state):
+    sim.reset({})
+    sim.state = copy.deepcopy(state)
+
+
+def test_a_fault_in_a_run_of_changes_and_a_clean_run_reach_the_same_state(peer, settled, capsys) -> None:
+    sim, _url = peer
+    state, last = settled
+    begin_changes(sim, state)
+    outcome = run_changes(peer, last)
+    assert {step.phase for step, result in outcome.results if result["changed"]} == {"remove", "make"}
+    lines = list(sim.lines)
+    reference = end_state(sim)
+    assert all(one["status"] == "running" for vmid, one in reference[0].items() if vmid != "9000")
+    assert sim.state["backup"] == {"nightly": {"vmid": "5000"}}
+    assert run_changes(peer, last).changed == []
+    chosen = trials(lines)
+    errors = 0
+    for at, line, kind in chosen:
+        where = f"{kind} at call {at}, {line}"
+        begin_changes(sim, state)
+        sim.at, sim.fault = at, dict(kind)
+        try:
+            with hang_limit():
+                run_changes(peer, last, client(peer, password=kind["kind"] == "auth"))
+        except (PveError, PreflightError):
+            errors += 1
+        sim.at = None
+        if kind["kind"] != "task_slow":
+            sim.settle()
+        run_changes(peer, last)
+        assert end_state(sim) == reference, where
+        assert run_changes(peer, last).changed == [], where
+    changing = [at for at, line in enumerate(lines, start=1) if not line.startswith("GET")]
+    for at in changing if ALL else changing[::7]:
+        begin_changes(sim, state)
+        with pytest.raises(DeadError):
+            run_changes(peer, last, dying_client(peer, at))
+        run_changes(peer, last)
+        assert end_state(sim) == reference, lines[at - 1]
+    with capsys.disabled():
+        print(
+            f"\nchanges of 7 VMs: {len(lines)} calls, {len(chosen)} of {len(lines)} x {len(KINDS)} faults tried, {errors} ended in"
+            f" an error; killed after {len(changing) if ALL else len(changing[::7])} of {len(changing)} changes; all right after a clean run"
+        )
 
 
 def run_moves(peer, fleet, plan_document, **more):
@@ -300,9 +411,14 @@ def test_a_machine_that_is_in_no_plan_goes_only_when_asked(peer) -> None:
     assert [one.code for one in outcome.prepared.findings] == ["orphan"] * 4
     assert len(sim.state["guests"]) == 7
     with pytest.raises(PreflightError) as found:
-        provision(client(peer), fleet, allowed=Allowed(prune=True))
+        provision(client(peer), fleet, allowed=Allowed(prune=True), most=4)
     assert {one.code for one in found.value.findings} == {"needs_stop"}
-    outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True))
+    for most in (None, 3):
+        with pytest.raises(PreflightError, match="provision_prune_max") as found:
+            provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True), most=most)
+        assert {one.code for one in found.value.findings} == {"prune_refused"}
+    assert len(sim.state["guests"]) == 7
+    outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True), most=4)
     assert [step.phase for step, result in outcome.results if result["changed"]] == ["remove"] * 4 + ["unmap"] * 2
     assert len(sim.state["guests"]) == 3
     assert "5000" in sim.state["guests"]
@@ -334,7 +450,7 @@ def test_a_card_that_another_role_gets_comes_from_a_pruned_machine(peer) -> None
         provision(client(peer), fleet)
     assert [one.code for one in found.value.findings] == ["gpu_held"]
     assert "Set provision_prune" in found.value.findings[0].remedy
-    outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True))
+    outcome = provision(client(peer), fleet, allowed=Allowed(prune=True, stop=True), most=1)
     assert [step.phase for step, _result in outcome.results] == ["remove", "make"]
     assert [one["config"]["name"] for one in sim.state["guests"].values()] == ["code-0"]
 
@@ -398,26 +514,6 @@ def test_each_difference_is_named_with_its_remedy(peer) -> None:
     strict = provision(client(peer), fleet, allowed=Allowed(strict=True, stop=True), strict=True)
     assert strict.changed
     assert "hostpci3" not in guests[vmids["gateway-0"]]["config"]
-
-
-TEMPLATE = {
-    "node": "pve-0",
-    "status": "stopped",
-    "pending": {},
-    "config": {
-        "name": "debian",
-        "template": 1,
-        "machine": "q35",
-        "bios": "ovmf",
-        "memory": "2048",
-        "scsihw": "virtio-scsi-single",
-        "serial0": "socket",
-        "scsi0": "local-lvm:base-9000-disk-1,size=3G",
-        "efidisk0": "local-lvm:base-9000-disk-0,efitype=4m,pre-enrolled-keys=1,size=4M",
-        "net0": "virtio=BC:24:11:AA:00:01,bridge=vmbr0",
-        "boot": "order=scsi0",
-    },
-}
 
 
 def test_machines_from_a_template(peer) -> None:

@@ -262,6 +262,8 @@ def _gpu(
     gpu["healthy"], health = _stated_health(declared) or _health(seen, report, has_memory=mib is not None or unified)
     if health:
         gpu["health"] = dict(zip(("code", "text"), health))
+    if declared.get("state") is not None:
+        gpu["state"] = declared["state"]
     if unified:
         gpu["unified_memory"] = True
     number = values.now_or_last("smi_index", read.index)

@@ -49,6 +49,7 @@ NODE_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
             "memory_gb": {"type": "int"},
             "compute_cap": {"type": "str"},
             "healthy": {"type": "bool"},
+            "state": {"type": "str", "choices": ["ready", "cordoned"]},
             "holder": {
                 "type": "dict",
                 "options": {

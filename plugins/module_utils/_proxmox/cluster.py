@@ -25,8 +25,12 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guests 
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.hardware import PciDevice, read_devices
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import parse_entry, read_mappings
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import TAG
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import TAG, Mark
 
+# What a start and a removal depend on.
+_HARDWARE = re.compile(
+    r"(?:ide|sata|scsi|virtio|net|numa)\d+\Z|(?:bios|boot|cores|efidisk0|hotplug|machine|memory|numa|protection|sockets|tpmstate0|vcpus)\Z"
+)
 _MIB = 1024**2
 _GIB = 1024**3
 
@@ -76,12 +80,21 @@ def _guest_plain(guest: Guest) -> t.Dict[str, t.Any]:
         "memory_mib": _whole(guest.get("maxmem"), _MIB),
         "mark": None,
         "hostpci": None,
+        "hardware": None,
+        "ha": None,
+        "jobs": [],
     }
 
 
+def mark_plain(mark: t.Optional[Mark]) -> t.Optional[t.Dict[str, t.Any]]:
+    """Return a mark as data."""
+    if mark is None:
+        return None
+    own = None if mark.own is None else list(mark.own)
+    return {"vm": mark.vm, "fleet": mark.fleet or None, "fingerprint": mark.fingerprint, "own": own}
+
+
 def _devices_plain(found: GuestDevices) -> t.Dict[str, t.Any]:
-    own = list(found.mark.own) if found.mark and found.mark.own is not None else None
-    mark = {"vm": found.mark.vm, "fingerprint": found.mark.fingerprint, "own": own} if found.mark else None
     devices = [
         {
             "key": device.key,
@@ -90,7 +103,8 @@ def _devices_plain(found: GuestDevices) -> t.Dict[str, t.Any]:
         }
         for device in found.devices
     ]
-    return {"mark": mark, "hostpci": devices}
+    hardware = {key: text for key, text in sorted(found.config.items()) if _HARDWARE.match(key)}
+    return {"mark": mark_plain(found.mark), "hostpci": devices, "hardware": hardware}
 
 
 def read_cluster(
@@ -109,10 +123,15 @@ def read_cluster(
     version = api.get("/version")
     privileges = api.get("/access/permissions")
     chosen = _chosen(read_nodes(api), nodes)
+    resources, jobs = _read_ha(api, warnings), _read_jobs(api, warnings)
     guests = []
     for guest in read_guests(api):
         plain = _guest_plain(guest)
-        if is_vm(guest) and (TAG in plain["tags"] or not plain["name"] or plain["vmid"] in vmids):
+        if resources is not None:
+            plain["ha"] = resources.get(plain["vmid"], "")
+        plain["jobs"] = None if jobs is None else jobs.get(plain["vmid"], [])
+        looked_for = TAG in plain["tags"] or not plain["name"] or plain["template"] or plain["vmid"] in vmids
+        if is_vm(guest) and looked_for:
             try:
                 found = read_guest_devices(api, guest)
             except PveError as exc:
@@ -126,7 +145,7 @@ def read_cluster(
         if node["error"] is not None:
             continue
         try:
-            storages.extend(_read_storages(api, node["node"], content))
+            storages.extend(_read_storages(api, node["node"], content, warnings))
             bridges.extend(_read_bridges(api, node["node"]))
         except PveError as exc:
             node["error"] = str(exc)
@@ -138,13 +157,14 @@ def read_cluster(
         "bridges": bridges,
         "vms": guests,
         "mappings": mappings_plain(read_mappings(api)),
+        "pools": sorted(str(row["poolid"]) for row in api.rows("/pools") if row.get("poolid")),
         "privileges": {
             str(path): sorted(str(name) for name, given in found.items() if given)
             for path, found in sorted(privileges.items())
             if isinstance(found, dict)
         }
         if isinstance(privileges, dict)
-        else {},
+        else None,
         "warnings": warnings,
     }
 
@@ -166,19 +186,56 @@ def mappings_plain(mappings: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[t.
                     "iommu_group": int(group) if re.match(r"\d+\Z", group) else None,
                 }
             )
-        plain.append({"id": name, "description": mapping.get("description"), "entries": entries})
+        mdev = str(mapping.get("mdev", 0)) == "1"
+        plain.append({"id": name, "description": mapping.get("description"), "mdev": mdev, "entries": entries})
     return plain
 
 
-def _read_storages(api: Pve, node: str, content: t.Sequence[str]) -> t.List[t.Dict[str, t.Any]]:
+def _read_ha(api: Pve, warnings: t.List[str]) -> t.Optional[t.Dict[int, str]]:
+    """Return the wished state of each VM that high availability looks after, None where that cannot be read."""
+    try:
+        rows = api.rows("/cluster/ha/resources")
+    except PveError as exc:
+        warnings.append(f"It is not known which VMs high availability looks after: {exc}")
+        return None
+    found = {}
+    for row in rows:
+        match = re.match(r"vm:(\d+)\Z", str(row.get("sid", "")))
+        if match:
+            found[int(match.group(1))] = str(row.get("state") or "started")
+    return found
+
+
+def _read_jobs(api: Pve, warnings: t.List[str]) -> t.Optional[t.Dict[int, t.List[str]]]:
+    """Return the jobs for backup and replication that name each VM, as words, None where they cannot be read."""
+    found: t.Dict[int, t.List[str]] = {}
+    try:
+        for row in api.rows("/cluster/backup"):
+            for vmid in re.findall(r"\d+", str(row.get("vmid") or "")):
+                found.setdefault(int(vmid), []).append(f"backup {row.get('id')}")
+        for row in api.rows("/cluster/replication"):
+            if re.match(r"\d+\Z", str(row.get("guest", ""))):
+                found.setdefault(int(str(row["guest"])), []).append(f"replication {row.get('id')}")
+    except PveError as exc:
+        warnings.append(f"It is not known which jobs name which VMs: {exc}")
+        return None
+    return found
+
+
+def _read_storages(api: Pve, node: str, content: t.Sequence[str], warnings: t.List[str]) -> t.List[t.Dict[str, t.Any]]:
     storages = []
     for item in api.rows(join("nodes", node, "storage")):
         kinds = sorted(part for part in str(item.get("content", "")).split(",") if part)
         volumes: t.Optional[t.List[t.Dict[str, t.Any]]] = None
         active = str(item.get("active", 1)) == "1" and str(item.get("enabled", 1)) == "1"
-        for kind in content:
-            if active and kind in kinds:
-                volumes = (volumes or []) + _read_content(api, node, str(item.get("storage")), kind)
+        try:
+            for kind in content:
+                if active and kind in kinds:
+                    volumes = (volumes or []) + _read_content(api, node, str(item.get("storage")), kind)
+        except PveError as exc:
+            # One storage that does not answer says nothing about the node.
+            volumes = None
+            warnings.append(f"The storage {item.get('storage')} of {node} could not be listed: {exc}")
         storages.append(
             {
                 "node": node,
@@ -239,6 +296,11 @@ def read_pci(api: Pve, *, nodes: t.Sequence[str] = (), gpus_only: bool = True) -
             for node in sorted(hardware)
             for device in hardware[node]
             if device.is_gpu or not gpus_only
+        ],
+        "guests": [
+            {"vmid": guest.vmid, "node": guest.node, **_devices_plain(guest)}
+            for guest in guests
+            if guest.mark is not None
         ],
         "nodes": [{key: node[key] for key in ("node", "status", "error")} for node in chosen],
         "unreachable": [node["node"] for node in chosen if node["error"] is not None],

@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 import typing as t
 import urllib.parse
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import OWNED, Definition
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import (
     TAG,
     Mark,
@@ -23,6 +22,7 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark im
     with_mark,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.properties import (
+    DEFAULTS,
     FIXED_DRIVES,
     Drive,
     comparable,
@@ -39,14 +39,21 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.propert
     value_text,
 )
 
+if t.TYPE_CHECKING:
+    from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import Definition
+
 _KEPT_PARTS = ("size", "format", "ms-cert", "media")
+# What somebody may set on a device of ours: where the definition does not name it, it stays.
+_THEIRS = {
+    "net": frozenset(("firewall", "link_down", "mtu", "queues", "rate", "trunks")),
+    "hostpci": frozenset(
+        (
+            "device-id", "driver", "legacy-igd", "rombar", "romfile", "sub-device-id", "sub-vendor-id", "vendor-id", "x-vga",
+        )
+    ),
+}  # fmt: skip
 # Storages round up to their own units.
 _ROUNDING = 64 * 1024**2
-_TOP_DEFAULTS = {
-    "acpi": "1", "allow-ksm": "1", "autostart": "0", "bios": "seabios", "ciupgrade": "1", "cores": "1", "cpulimit": "0",
-    "freeze": "0", "keephugepages": "0", "kvm": "1", "localtime": "0", "memory": "512", "numa": "0", "onboot": "0",
-    "ostype": "other", "protection": "0", "reboot": "1", "scsihw": "lsi", "sockets": "1", "tablet": "1", "tdf": "0",
-}  # fmt: skip
 # What somebody may add to a VM that is worth telling: it changes what the VM reaches or takes.
 _ADDITIONS = re.compile(
     r"(?:hostpci|net|usb|virtiofs|serial|parallel|ide|sata|scsi|virtio)\d+\Z|(?:args|hookscript|affinity|hugepages|tpmstate0)\Z"
@@ -120,6 +127,7 @@ def compare(
     mark = parse_mark(have.get("description"))
     owned = set(mark.own or ()) if mark else set()
     config = {**wanted.config, "name": wanted.name}
+    elsewhere = _places_of_template(wanted, have)
     for key in sorted(config, key=natural):
         text = config[key]
         if key in ("tags", "description"):
@@ -127,19 +135,27 @@ def compare(
         if text is None:
             if key in have:
                 changes.change(key, have[key], None)
+        elif key in elsewhere:
+            _compare_elsewhere(changes, elsewhere[key], text, have)
         elif is_drive(key):
             _compare_drive(changes, key, text, have.get(key))
         elif family(key) == "net":
-            _compare_net(changes, key, text, have.get(key))
+            _compare_net(changes, key, text, have.get(key), strict=strict)
+        elif family(key) == "hostpci" and key in have:
+            _compare_hostpci(changes, key, text, have[key], strict=strict)
         else:
-            before = have.get(key, _TOP_DEFAULTS.get(key))
+            before = have.get(key, DEFAULTS.get(key))
             if before is None or comparable(key, before) != comparable(key, text):
                 changes.change(key, have.get(key), _sent(key, text))
     if wanted.cipassword and "cipassword" not in have:
         changes.change("cipassword", None, wanted.cipassword)
-    _compare_additions(changes, config, have, owned, inherited, strict=strict)
-    _compare_tags(changes, config.get("tags"), have.get("tags"), inherited, strict=strict)
-    _compare_description(changes, wanted, have.get("description"), mark)
+    kept = inherited | set(elsewhere.values())
+    _compare_additions(changes, config, have, owned, kept, strict=strict)
+    _compare_tags(changes, config.get("tags"), have.get("tags"), owned, inherited, strict=strict)
+    # What it made and leaves is still its own, and not somebody else's.
+    left = [key for key in owned & set(have) - set(config) if is_drive(key) and is_disk(have[key])]
+    target = replace(wanted.mark, own=(*(wanted.mark.own or ()), *sorted(left, key=natural)))
+    _compare_description(changes, wanted, have.get("description"), mark, target)
     return changes
 
 
@@ -150,18 +166,81 @@ def _sent(key: str, text: str) -> str:
     return text
 
 
-def _compare_net(changes: Changes, key: str, text: str, before: t.Optional[str]) -> None:
+def _places_of_template(wanted: Definition, have: t.Mapping[str, str]) -> t.Dict[str, str]:
+    """Return where the VM has its first disk and its cloud-init drive, by the key of the definition, if not under that key.
+
+    A template has them where whoever made it put them. PVE takes one cloud-init drive only, and a second first disk would
+    be empty.
+    """
+    drives = {key: parse_drive(text) for key, text in have.items() if is_drive(key)}
+    places = {}
+    for key, text in wanted.config.items():
+        if text is not None and is_drive(key) and parse_drive(text).is_cloudinit:
+            others = [other for other, drive in drives.items() if drive.is_cloudinit and other not in wanted.config]
+            if others:
+                places[key] = min(others, key=natural)
+    disk = wanted.source.disk
+    if wanted.source.template is not None and wanted.config.get(disk) is not None and not is_disk(have.get(disk)):
+        found = first_disk(have)
+        if found is not None and found not in wanted.config:
+            places[disk] = found
+    return places
+
+
+def is_disk(text: t.Optional[str]) -> bool:
+    """Return whether the value of a drive is a disk, and no medium or cloud-init drive."""
+    if text is None:
+        return False
+    drive = parse_drive(text)
+    return not drive.is_cloudinit and drive.parts.get("media") != "cdrom" and not drive.is_empty
+
+
+def first_disk(config: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """Return the key of the disk that a VM boots from: the first of its boot order, else the first that it has."""
+    disks = sorted(
+        (key for key in config if is_drive(key) and key not in FIXED_DRIVES and is_disk(str(config[key]))), key=natural
+    )
+    order = parse_properties(str(config.get("boot") or ""), "legacy").get("order", "").split(";")
+    return next((key for key in [*order, *disks] if key in disks), None)
+
+
+def _compare_elsewhere(changes: Changes, key: str, text: str, have: t.Mapping[str, str]) -> None:
+    """Compare what the template has under another key: of a disk its size only, for options differ by the kind of its bus."""
+    want = parse_drive(text)
+    there = parse_drive(have[key])
+    if want.new_gib and there.size is not None and not want.is_cloudinit:
+        _compare_size(changes, key, want.new_gib, there)
+
+
+def _compare_net(changes: Changes, key: str, text: str, before: t.Optional[str], *, strict: bool) -> None:
     parts, mac = parse_net(text)
     if before is None:
         changes.change(key, None, text)
         return
     have, have_mac = parse_net(before)
+    parts.update(_their_parts(changes, key, parse_properties(text, "model"), have, strict=strict))
     if parts == have and mac in (None, have_mac):
         return
     mac = mac or have_mac
     model = parts.pop("model", "virtio")
     # The address stays, or the VM would get another lease and lose its name in the network.
     changes.change(key, before, drive_text(f"{model}={mac}" if mac else model, parts))
+
+
+def _compare_hostpci(changes: Changes, key: str, text: str, before: str, *, strict: bool) -> None:
+    have = parse_option(key, before)
+    theirs = _their_parts(changes, key, parse_properties(text, "host"), have, strict=strict)
+    if {**parse_option(key, text), **theirs} != have:
+        changes.change(key, before, drive_text(text, theirs))
+
+
+def _their_parts(
+    changes: Changes, key: str, said: t.Mapping[str, str], have: t.Mapping[str, str], *, strict: bool
+) -> t.Dict[str, str]:
+    """Return the parts of a device that somebody else set and that stay, and note them."""
+    theirs = {name: have[name] for name in sorted(_THEIRS[family(key)] & set(have) - set(said))}
+    changes.external.extend({"key": key, "value": f"{name}={value}"} for name, value in theirs.items())
+    return {} if strict else theirs
 
 
 def _compare_drive(changes: Changes, key: str, text: str, before: t.Optional[str]) -> None:
@@ -229,7 +308,14 @@ def _compare_additions(
     for key in sorted(have, key=natural):
         if key in config:
             continue
-        if key in owned and OWNED.match(key):
+        if key in owned and is_drive(key) and is_disk(have[key]):
+            changes.attend(
+                "disk_kept",
+                key,
+                "It was made for an earlier definition, and the definition does not have it any more",
+                "Disks are never removed by this. Detach it in PVE, or put it back into the definition",
+            )
+        elif key in owned:
             changes.change(key, have[key], None)
         elif _ADDITIONS.match(key) and (family(key) == "hostpci" or key not in inherited):
             changes.external.append({"key": key, "value": have[key]})
@@ -253,26 +339,34 @@ def inherited_keys(template: t.Mapping[str, t.Any]) -> t.FrozenSet[str]:
 
 
 def _compare_tags(
-    changes: Changes, text: t.Optional[str], before: t.Optional[str], inherited: t.AbstractSet[str], *, strict: bool
+    changes: Changes,
+    text: t.Optional[str],
+    before: t.Optional[str],
+    owned: t.AbstractSet[str],
+    inherited: t.AbstractSet[str],
+    *,
+    strict: bool,
 ) -> None:
     want = parse_tags(text or "") | {TAG}
     have = parse_tags(before or "")
-    extra = {tag for tag in have - want if f"tags={tag}" not in inherited}
+    gone = {tag for tag in have - want if f"tags={tag}" in owned}
+    extra = {tag for tag in have - want - gone if f"tags={tag}" not in inherited}
     changes.external.extend({"key": "tags", "value": tag} for tag in sorted(extra))
-    if want - have or (extra and strict):
-        changes.change("tags", before, ";".join(sorted(want | have - extra if strict else want | have)))
+    if want - have or gone or (extra and strict):
+        changes.change("tags", before, ";".join(sorted(want | have - gone - (extra if strict else set()))))
 
 
-def _compare_description(changes: Changes, wanted: Definition, before: t.Optional[str], mark: t.Optional[Mark]) -> None:
+def _compare_description(
+    changes: Changes, wanted: Definition, before: t.Optional[str], mark: t.Optional[Mark], target: Mark
+) -> None:
     """Put the mark into the last line, below the words of the user, which stay, and those of the definition."""
-    target = wanted.mark
     words = plain_description(before)
     said = plain_description(wanted.config.get("description"))
     if said and said not in words:
         words = f"{words}\n\n{said}" if words else said
     elif (
         mark is not None
-        and (mark.vm, mark.fingerprint) == (target.vm, target.fingerprint)
+        and (mark.vm, mark.fingerprint, mark.fleet) == (target.vm, target.fingerprint, target.fleet or mark.fleet)
         and mark.own in (None, target.own)
     ):
         return
@@ -300,6 +394,8 @@ def create_values(wanted: Definition) -> t.Dict[str, str]:
     values["description"] = with_mark(plain_description(values.get("description")), wanted.mark)
     if wanted.cipassword:
         values["cipassword"] = wanted.cipassword
+    if wanted.pool is not None:
+        values["pool"] = wanted.pool
     return values
 
 
@@ -324,10 +420,12 @@ def clone_values(wanted: Definition, template_node: str) -> t.Dict[str, t.Any]:
         "newid": wanted.vmid,
         "name": wanted.name,
         "full": 1 if source.full else 0,
-        "description": Mark(wanted.name).line(),
+        "description": Mark(wanted.name, fleet=wanted.fleet).line(),
     }
     if template_node != wanted.node:
         values["target"] = wanted.node
+    if wanted.pool is not None:
+        values["pool"] = wanted.pool
     storage = parse_drive(wanted.config.get(source.disk) or "").storage
     if source.full and storage is not None:
         values["storage"] = storage

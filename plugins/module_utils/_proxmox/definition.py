@@ -13,16 +13,20 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import Mark
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.formats import value_errors
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import TAG, Mark
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.properties import (
+    DEFAULTS,
     FIXED_DRIVES,
     NODE_NAME,
+    comparable,
     family,
     is_drive,
     natural,
     parse_drive,
     parse_option,
     parse_properties,
+    parse_tags,
     value_text,
 )
 
@@ -35,16 +39,28 @@ _NOT_CONFIG = {
     "cipassword": "use the option cipassword, which is kept out of all output",
     "vmid": "use the option vmid", "node": "use the option node", "start": "use the option started",
     "template": "a template cannot run", "lock": "only PVE sets locks", "digest": "only PVE sets it",
-    "meta": "only PVE sets it", "pool": "not a part of a VM's configuration", "archive": "restoring is not supported",
+    "meta": "only PVE sets it", "pool": "use the option pool", "archive": "restoring is not supported",
     "storage": "name the storage in each drive", "force": "nothing is overwritten", "unique": "it belongs to restoring",
     "delete": "set a key to null to have it removed", "revert": "not a part of a VM's configuration",
     "skiplock": "locks are respected", "cdrom": "use ide2", "bootdisk": "use boot",
 }  # fmt: skip
 # Only these are remembered in the mark, and removed again when a definition does not have them any more.
-OWNED = re.compile(r"(?:hostpci|ipconfig|net|usb|virtiofs)\d+\Z")
+# What every VM has in some way: it is set, and not taken away again when a definition does not name it any more.
+_GIVEN = frozenset(
+    (
+        "agent", "balloon", "bios", "boot", "cores", "cpu", "description", "efidisk0", "machine", "memory", "name", "onboot",
+        "ostype", "scsihw", "tags",
+    )
+)  # fmt: skip
+FLEET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_POOL = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+){0,2}\Z")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _NO_NUMBER = "{!r} is not a valid VM number (100 to 999999999)"
 _SOURCE_KEYS = frozenset(("template", "image", "disk", "full"))
+
+
+def _is_default(key: str, text: str) -> bool:
+    return key in DEFAULTS and bool(comparable(key, text) == comparable(key, DEFAULTS[key]))
 
 
 class DefinitionError(ValueError):
@@ -81,12 +97,16 @@ class Definition:
     fingerprint: str = ""
     mappings: t.Mapping[str, t.Optional[str]] = field(default_factory=dict)
     cipassword: t.Optional[str] = field(default=None, repr=False)
+    fleet: str = ""
+    pool: t.Optional[str] = None
 
     @property
     def mark(self) -> Mark:
         """Return the mark that the VM has to carry."""
-        own = sorted((key for key, value in self.config.items() if value is not None and OWNED.match(key)), key=natural)
-        return Mark(self.name, self.fingerprint, tuple(own))
+        said = {key: text for key, text in self.config.items() if text is not None and key not in _GIVEN}
+        own = sorted((key for key, text in said.items() if not _is_default(key, text)), key=natural)
+        own += sorted(f"tags={tag}" for tag in parse_tags(self.config.get("tags") or "") - {TAG})
+        return Mark(self.name, self.fingerprint, tuple(own), self.fleet)
 
 
 def definition(values: t.Mapping[str, t.Any]) -> Definition:
@@ -103,6 +123,7 @@ def definition(values: t.Mapping[str, t.Any]) -> Definition:
     fingerprint = str(values.get("fingerprint") or "")
     if _CONTROL.search(fingerprint) or len(fingerprint) > 200:
         errors.append("fingerprint: it has to be one line of at most 200 characters")
+    fleet = _checked_fleet(values.get("fleet"), errors)
     config = _checked_config(values.get("config"), name, errors)
     source = _checked_source(values.get("source"), config, errors)
     mappings = {}
@@ -111,13 +132,18 @@ def definition(values: t.Mapping[str, t.Any]) -> Definition:
             mappings[str(item["id"])] = _text_or_none(item.get("path"))
         else:
             errors.append(f"mappings[{place}]: it has no id")
+    if values.get("pool") and not _POOL.match(str(values["pool"])):
+        errors.append(f"pool: {values['pool']!r} is not a valid name of a pool")
     if errors:
         raise DefinitionError(errors)
     password = values.get("cipassword") or None
-    return Definition(values["vmid"], name, node, config, source, fingerprint, mappings, password)
+    pool = _text_or_none(values.get("pool"))
+    return Definition(values["vmid"], name, node, config, source, fingerprint, mappings, password, fleet, pool)
 
 
-def absent_definition(vmid: int, name: t.Optional[str], node: t.Optional[str]) -> Definition:
+def absent_definition(
+    vmid: int, name: t.Optional[str], node: t.Optional[str], fleet: t.Optional[str] = None
+) -> Definition:
     """Return what is needed to remove a VM: its number, and its name and node if they are known.
 
     :raises DefinitionError: as ``definition``
@@ -125,9 +151,17 @@ def absent_definition(vmid: int, name: t.Optional[str], node: t.Optional[str]) -
     errors = [] if _is_number(vmid) else [f"vmid: {_NO_NUMBER.format(vmid)}"]
     if node and not NODE_NAME.match(node):
         errors.append(f"node: {node!r} is not a valid node name")
+    known = _checked_fleet(fleet, errors)
     if errors:
         raise DefinitionError(errors)
-    return Definition(vmid=vmid, name=name or "", node=node or "", config={})
+    return Definition(vmid=vmid, name=name or "", node=node or "", config={}, fleet=known)
+
+
+def _checked_fleet(value: t.Any, errors: t.List[str]) -> str:
+    fleet = str(value or "")
+    if fleet and not FLEET.match(fleet):
+        errors.append(f"fleet: {fleet!r} is not a valid name of a fleet (at most 64 letters, digits, dots, - and _)")
+    return fleet
 
 
 def _is_number(value: t.Any) -> bool:
@@ -162,6 +196,7 @@ def _checked_config(values: t.Any, name: str, errors: t.List[str]) -> t.Dict[str
             elif not text.strip():
                 errors.append(f"config.{key}: it is empty; set it to null to have it removed")
             else:
+                errors.extend(f"config.{key}: {error}" for error in value_errors(key, text))
                 config[key] = text
     _check_devices(config, errors)
     return config
@@ -175,8 +210,6 @@ def _check_devices(config: t.Mapping[str, t.Optional[str]], errors: t.List[str])
         if family(key) != "hostpci" or text is None:
             continue
         parts = parse_option(key, text)
-        if not 0 <= natural(key)[1] <= 15:
-            errors.append(f"config.{key}: a VM has hostpci0 to hostpci15")
         if ("host" in parts) == ("mapping" in parts):
             errors.append(f"config.{key}: it needs either mapping or host")
         if parts.get("pcie") == "1" and "q35" not in machine:

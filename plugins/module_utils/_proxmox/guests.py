@@ -45,7 +45,10 @@ class PassedDevice:
 
 @dataclass(frozen=True)
 class GuestDevices:
-    """The passed-through devices of one VM, and the mark of the collection that it carries."""
+    """The passed-through devices of one VM, the mark of the collection that it carries, and its whole configuration.
+
+    ``config`` is what it has after its next start.
+    """
 
     vmid: int
     name: t.Optional[str]
@@ -53,6 +56,7 @@ class GuestDevices:
     running: bool
     devices: t.Tuple[PassedDevice, ...]
     mark: t.Optional[Mark]
+    config: t.Mapping[str, str]
 
 
 def read_guests(api: Pve) -> t.List[Guest]:
@@ -91,6 +95,7 @@ def read_guest_devices(api: Pve, guest: Guest) -> GuestDevices:
         running=guest.get("status") == "running",
         devices=tuple(PassedDevice(key, now.get(key), later.get(key)) for key in keys),
         mark=parse_mark(later.get("description", "")),
+        config=later,
     )
 
 

@@ -127,6 +127,7 @@ class MappingWanted:
     nodes: t.FrozenSet[str] = frozenset()
     description: t.Optional[str] = None
     present: bool = True
+    mdev: t.Optional[bool] = None
 
 
 def mapping_wanted(
@@ -136,6 +137,7 @@ def mapping_wanted(
     *,
     description: t.Optional[str] = None,
     present: bool = True,
+    mdev: t.Optional[bool] = None,
 ) -> MappingWanted:
     """Return checked input.
 
@@ -163,6 +165,7 @@ def mapping_wanted(
         nodes=frozenset(nodes) | {entry.node for entry in good},
         description=description,
         present=present,
+        mdev=mdev,
     )
 
 
@@ -252,17 +255,28 @@ def _mapping_outcome(
     """Return whether anything changes, and before and after in the form that is shown as the difference."""
     before: t.Dict[str, t.Any] = {}
     if current is not None:
-        before = {"map": texts, "description": str(current.get("description") or "")}
+        before = {"map": texts, "description": str(current.get("description") or ""), "mdev": _is_mdev(current)}
     description = wanted.description if wanted.present else None
     if description is None:
         description = before.get("description", "")
-    after_plain = {"map": after, "description": description} if after else {}
+    mdev = wanted.mdev if wanted.present else None
+    after_plain: t.Dict[str, t.Any] = {}
+    if after:
+        after_plain = {
+            "map": after,
+            "description": description,
+            "mdev": before.get("mdev", False) if mdev is None else mdev,
+        }
     return {
         "changed": before != after_plain,
         "id": wanted.id,
         "map": after,
         "diff": {"before": before, "after": after_plain},
     }
+
+
+def _is_mdev(mapping: t.Mapping[str, t.Any]) -> bool:
+    return str(mapping.get("mdev", 0)) == "1"
 
 
 def _refuse_wrong_entries(
@@ -316,6 +330,8 @@ def _send_mapping(
         values["map"] = after["map"]
     if before.get("description", "") != after["description"]:
         values["description"] = after["description"]
+    if before.get("mdev", False) != after["mdev"]:
+        values["mdev"] = after["mdev"]
     if current is None:
         api.post(MAPPINGS, id=wanted.id, **values)
         return

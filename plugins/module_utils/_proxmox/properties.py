@@ -76,6 +76,12 @@ _BOOLEANS = frozenset(
         "protection", "reboot", "tablet", "tdf",
     )
 )  # fmt: skip
+# What a VM has where its configuration does not say it.
+DEFAULTS = {
+    "acpi": "1", "allow-ksm": "1", "autostart": "0", "bios": "seabios", "ciupgrade": "1", "cores": "1", "cpulimit": "0",
+    "freeze": "0", "keephugepages": "0", "kvm": "1", "localtime": "0", "memory": "512", "numa": "0", "onboot": "0",
+    "ostype": "other", "protection": "0", "reboot": "1", "scsihw": "lsi", "sockets": "1", "tablet": "1", "tdf": "0",
+}  # fmt: skip
 _WORDS = {"1": "1", "on": "1", "yes": "1", "true": "1", "0": "0", "off": "0", "no": "0", "false": "0"}
 _LISTS = frozenset(("nameserver", "searchdomain"))
 

@@ -18,6 +18,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.agent import ask_address
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.client import (
     Pve,
     PveError,
@@ -34,16 +35,20 @@ from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.compare
     created_view,
     device_mappings,
     inherited_keys,
+    is_disk,
     shown,
     start_limit,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.guests import (
+    Guest,
     is_vm,
     parse_tag_list,
+    read_guest_devices,
     read_guests,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mappings import parse_entry, read_mappings
 from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import TAG, Mark, parse_mark
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.properties import is_drive, natural
 
 if t.TYPE_CHECKING:
     from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.definition import Definition
@@ -62,16 +67,23 @@ _LIVE = re.compile(
 
 @dataclass(frozen=True)
 class VmOptions:
-    """What may be done, and the seconds that it may take. ``start_limit`` None takes what PVE itself gives the VM."""
+    """What may be done, and the seconds that it may take. ``start_limit`` None takes what PVE itself gives the VM.
+
+    ``made_before`` are mappings that a task before makes or corrects, so that check mode does not miss them. ``address_limit``
+    is for how long the guest agent is asked for an address, None for not at all.
+    """
 
     present: bool = True
     started: t.Optional[bool] = None
     allow_stop: bool = False
     strict: bool = False
+    purge: bool = True
+    made_before: t.FrozenSet[str] = frozenset()
     check_mode: bool = False
     task_limit: float = 1800.0
     start_limit: t.Optional[float] = None
     stop_limit: float = 180.0
+    address_limit: t.Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -229,12 +241,19 @@ class _Run:
                 found = str(guest["node"])
             elif vmid == self.wanted.source.template:
                 self.template_node = str(guest["node"])
-            elif self.options.present and guest.get("name") == self.wanted.name and TAG in parse_tag_list(guest):
+            elif self._is_our_name(guest):
                 raise PveError(
                     f"{self.title}: there is a VM of that name already, as number {vmid} on {guest.get('node')}."
                     " Keep its number in the definition, or remove it"
                 )
         return found
+
+    def _is_our_name(self, guest: Guest) -> bool:
+        """Return whether another VM of our fleet has the name; one of another fleet may."""
+        if not (self.options.present and guest.get("name") == self.wanted.name and TAG in parse_tag_list(guest)):
+            return False
+        mark = read_guest_devices(self.api, guest).mark
+        return mark is None or mark.fleet in ("", self.wanted.fleet)
 
     def _read(self) -> t.Optional[_Seen]:
         try:
@@ -304,7 +323,11 @@ class _Run:
 
     def _is_ours(self, seen: _Seen) -> bool:
         mark = seen.mark
-        return mark is not None and (not self.wanted.name or mark.vm == self.wanted.name)
+        return (
+            mark is not None
+            and (not self.wanted.name or mark.vm == self.wanted.name)
+            and mark.fleet in ("", self.wanted.fleet)
+        )
 
     def _refuse_external(self, seen: _Seen) -> None:
         if self._is_ours(seen):
@@ -313,7 +336,13 @@ class _Run:
         if seen.mark is None:
             raise PveError(
                 f"{held} a VM ({seen.config.get('name') or 'without name'}) that does not carry the mark of this collection."
-                " It was not touched. Choose another vmid, or put the mark line back if its description was edited"
+                " It was not touched. Choose another vmid, or, if its description was edited, put this line back into it:"
+                f" {self.wanted.mark.line()}"
+            )
+        if seen.mark.fleet not in ("", self.wanted.fleet):
+            raise PveError(
+                f"{held} {seen.mark.vm} of the fleet {seen.mark.fleet}, and not of {self.wanted.fleet or 'a fleet'}."
+                " It was not touched. Choose another vmid, or name its fleet"
             )
         raise PveError(
             f"{held} {seen.mark.vm}, another VM of this collection, and not by {self.wanted.name}. Choose another vmid, or"
@@ -367,12 +396,13 @@ class _Run:
         plan = _Plan(before=dict(changes.before), after=dict(changes.after), changes=changes)
         if options.started is False and seen.running and not options.allow_stop:
             raise PveError(f"{self.title} runs and has to be stopped, which is not allowed. Stop it, or set allow_stop")
-        stops_for_devices = bool(changes.devices) and options.allow_stop
-        plan.stops = seen.running and (options.started is False or stops_for_devices)
+        # What waits for a restart gets one where that is allowed: what changes now, and what an earlier run left waiting.
+        waits = bool(seen.pending) or any(not _LIVE.match(key) for key in [*changes.set, *changes.delete])
+        plan.stops = seen.running and (options.started is False or (waits and options.allow_stop))
         runs = seen.running and not plan.stops
         starts = not runs and (options.started is True or (options.started is None and (plan.stops or self.stopped)))
         if plan.stops:
-            plan.steps.append(_Step("stop", f"shut down {self.title}", self._stop))
+            plan.steps.append(_Step("stop", f"shut down {self.title}", functools.partial(self._stop, seen)))
         if changes.set or changes.delete:
             keys = sorted([*changes.set, *changes.delete])
             plan.steps.append(
@@ -399,8 +429,10 @@ class _Run:
         plan.before = {key: shown(key, str(value)) for key, value in sorted(seen.config.items())}
         plan.before["status"] = seen.status
         if seen.running:
-            plan.steps.append(_Step("stop", f"shut down {self.title}", self._stop))
-        plan.steps.append(_Step("remove", f"remove {self.title} and its disks", self._remove))
+            plan.steps.append(_Step("stop", f"shut down {self.title}", functools.partial(self._stop, seen)))
+        disks = sorted((key for key in seen.config if is_drive(key) and is_disk(str(seen.config[key]))), key=natural)
+        with_disks = f" with {', '.join(disks)}" if disks else ""
+        plan.steps.append(_Step("remove", f"remove {self.title}{with_disks}", self._remove))
         return plan
 
     def _inherited(self, seen: _Seen) -> t.FrozenSet[str]:
@@ -423,7 +455,7 @@ class _Run:
     def _foretell_mappings(self, plan: _Plan) -> None:
         """Report mappings that are missing, in check mode: the tasks before only said that they would make them."""
         if self._needs_mappings(plan):
-            for problem in mapping_problems(self.api, self.wanted):
+            for problem in mapping_problems(self.api, self.wanted, made_before=self.options.made_before):
                 plan.changes.attend("mapping", problem.split(":")[0], problem, "Make the mapping first")
 
     def _check_mappings(self, plan: _Plan) -> None:
@@ -466,16 +498,29 @@ class _Run:
     def _start(self, seen: _Seen) -> None:
         limit = self.options.start_limit or start_limit(self.wanted.config) + _MARGIN
         self._command("start", limit, done="already running")
-        if seen.by_ha:
-            # High availability only takes note of the wish, and acts on it in its own time.
-            end = self.api.clock() + limit
-            while self.api.get(self.path + "/status/current").get("status") != "running" and self.api.clock() < end:
-                self.api.sleep(2.0)
+        self._await_ha(seen, "running", limit)
 
-    def _stop(self) -> None:
+    def _stop(self, seen: _Seen) -> None:
         self.stopped = True
         limit = int(self.options.stop_limit)
         self._command("shutdown", limit + _MARGIN, done="not running", timeout=limit, forceStop=1)
+        self._await_ha(seen, "stopped", limit + _MARGIN)
+
+    def _await_ha(self, seen: _Seen, status: str, limit: float) -> None:
+        """Wait for high availability, which only takes note of a wish and acts on it in its own time.
+
+        :raises PveError: where it did not act
+        """
+        if not seen.by_ha:
+            return
+        end = self.api.clock() + limit
+        while self.api.get(self.path + "/status/current").get("status") != status:
+            if self.api.clock() >= end:
+                raise PveError(
+                    f"{self.title}: its high availability did not make it {status} within {limit:g} seconds. See the state of"
+                    f" vm:{self.wanted.vmid} in the HA panel"
+                )
+            self.api.sleep(2.0)
 
     def _command(self, command: str, limit: float, *, done: str, **more: t.Any) -> None:
         """Run a command and wait for it.
@@ -489,7 +534,9 @@ class _Run:
                 raise
 
     def _remove(self) -> None:
-        self._wait(self.api.delete(self.path, purge=1), self.options.task_limit)
+        # Without purge, jobs for backup and replication keep the number for the VM that gets it next.
+        more = {"purge": 1} if self.options.purge else {}
+        self._wait(self.api.delete(self.path, **more), self.options.task_limit)
 
     def _wait(self, upid: t.Any, limit: float) -> None:
         """Wait for the task of a call; one that PVE does at once answers with nothing."""
@@ -507,6 +554,7 @@ class _Run:
         if self.options.check_mode and seen is not None and seen.running and not first.stops:
             restart = restart or any(not _LIVE.match(key) for key in [*first.changes.set, *first.changes.delete])
         mark = seen.mark if seen is not None else None
+        address = self._address(seen)
         return {
             "changed": bool(first.steps),
             "vmid": self.wanted.vmid,
@@ -514,6 +562,7 @@ class _Run:
             "node": seen.node if seen is not None else self.wanted.node or None,
             "exists": seen is not None,
             "vm_status": seen.status if seen is not None else None,
+            "address": address,
             "actions": first.told,
             "pending": waiting,
             "restart_needed": restart,
@@ -522,6 +571,18 @@ class _Run:
             "diff": {"before": first.before, "after": first.after},
             "warnings": list(dict.fromkeys(self.warnings)),
         }
+
+    def _address(self, seen: t.Optional[_Seen]) -> t.Optional[str]:
+        """Return what the guest agent tells; without an answer the VM is as defined all the same."""
+        limit = self.options.address_limit
+        if limit is None or seen is None or not seen.running:
+            return None
+        net = str(seen.config.get("net0") or "")
+        limit = 0.0 if self.options.check_mode else limit
+        address, reason = ask_address(self.api, seen.node, self.wanted.vmid, net, limit)
+        if address is None:
+            self.warnings.append(f"{self.title}: its address is not known: {reason}")
+        return address
 
     def _pending(self) -> t.Dict[str, t.Any]:
         """Return what waits for the next start: by key the value that it gets, None where it goes."""
@@ -532,9 +593,9 @@ class _Run:
         }
 
 
-def mapping_problems(api: Pve, wanted: Definition) -> t.List[str]:
-    """Return why the VM would not start with the mappings that it names."""
-    needed = device_mappings(wanted.config)
+def mapping_problems(api: Pve, wanted: Definition, *, made_before: t.AbstractSet[str] = frozenset()) -> t.List[str]:
+    """Return why the VM would not start with the mappings that it names; those that are made before are not looked at."""
+    needed = {key: name for key, name in device_mappings(wanted.config).items() if name not in made_before}
     known = read_mappings(api, check_node=wanted.node) if needed else {}
     problems = []
     for key, name in sorted(needed.items()):

@@ -18,9 +18,13 @@ import math
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.knaster.inventory.plugins.module_utils._replicas.revision import tagged
+
 MAX_NAME = 200
 _MAX_MODELS = 1000
 _MAX_NUMBER = 10**15
+# How llama.cpp's router calls a model whose next request has to wait until it is in memory.
+_RESTING = ("unloaded", "sleeping")
 
 
 @dataclass(frozen=True)
@@ -134,10 +138,17 @@ def _whole(value: t.Optional[float]) -> t.Optional[int]:
 
 @dataclass(frozen=True)
 class ModelList:
-    """The names of the models that an engine serves, and how many requests wait where its list says so."""
+    """The names of the models that an engine serves, and how many requests wait where its list says so.
+
+    ``resting`` are those that a router would have to load first, ``loaded`` those that it has loaded; both are empty where the
+    engine is no router. ``fingerprint`` is what the engine's tags say that it was made from.
+    """
 
     names: t.Tuple[str, ...]
     waiting: t.Optional[int] = None
+    resting: t.Tuple[str, ...] = ()
+    loaded: t.Tuple[str, ...] = ()
+    fingerprint: t.Optional[str] = None
 
 
 def read_models(body: bytes) -> t.Optional[ModelList]:
@@ -154,10 +165,24 @@ def read_models(body: bytes) -> t.Optional[ModelList]:
         names = tuple(clean(one["id"]) for one in entries if isinstance(one.get("id"), str) and one["id"])
         waits = [_queued(one.get("stats")) for one in entries]
         known = [count for count in waits if count is not None]
-        return ModelList(names=names, waiting=sum(known) if known else None)
+        states = [(clean(one["id"]), _status(one)) for one in entries if isinstance(one.get("id"), str) and one["id"]]
+        prints = [mark for mark in (tagged(one.get("tags")) for one in entries) if mark is not None]
+        return ModelList(
+            names=names,
+            waiting=sum(known) if known else None,
+            resting=tuple(name for name, status in states if status in _RESTING),
+            loaded=tuple(name for name, status in states if status == "loaded"),
+            fingerprint=prints[0] if prints else None,
+        )
     told = [document.get(key) for key in ("served_model_name", "model_id")]
     names = tuple(clean(name) for name in told if isinstance(name, str) and name)
     return ModelList(names=names) if names else None
+
+
+def _status(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    status = entry.get("status")
+    value = status.get("value") if isinstance(status, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _queued(stats: t.Any) -> t.Optional[int]:

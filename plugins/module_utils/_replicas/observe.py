@@ -17,7 +17,8 @@ import posixpath
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote
 
 from ansible_collections.knaster.inventory.plugins.module_utils._http import (
     Client,
@@ -28,12 +29,14 @@ from ansible_collections.knaster.inventory.plugins.module_utils._http import (
     checked_endpoint,
 )
 from ansible_collections.knaster.inventory.plugins.module_utils._replicas.answers import (
+    ModelList,
     Numbers,
     clean,
     read_metrics,
     read_models,
     series_of,
 )
+from ansible_collections.knaster.inventory.plugins.module_utils._replicas.revision import fingerprint_of
 
 READY, STARTING, DRAINING, FAILED = "ready", "starting", "draining", "failed"
 STARTUP_TIMEOUT = 1200
@@ -79,6 +82,7 @@ TROUBLE: t.Mapping[str, t.Tuple[bool, str]] = {
     "endpoint_malformed": (False, "its endpoint is not a valid address"),
     "no_endpoint": (False, "it has no endpoint: the port of its engine is not known"),
 }
+_RESTS = "its model is not loaded: the next request waits for that"
 _NOT_ASKED = "the time for all replicas was over before it was queried; allow more"
 
 
@@ -175,6 +179,8 @@ class Heard:
     names: t.Tuple[str, ...] = ()
     numbers: Numbers = field(default_factory=Numbers)
     asked: bool = True
+    resting: t.Tuple[str, ...] = ()
+    fingerprint: t.Optional[str] = None
 
     @property
     def reason(self) -> str:
@@ -273,20 +279,30 @@ def _questions(
     if trouble is not None:
         return Heard(code=trouble, detail="" if trouble == "loading" else f"HTTP status {status}")
     part.append(Heard())
-    names: t.Tuple[str, ...] = ()
-    waiting = None
     body = _body(client, endpoint, paths["models"])
-    found = None if body is None else read_models(body)
-    if found is not None:
-        names, waiting = found.names, found.waiting
-        part.append(Heard(names=names, numbers=Numbers(waiting=waiting)))
-    numbers = Numbers(waiting=waiting)
+    found = (None if body is None else read_models(body)) or ModelList(names=())
+    heard = Heard(
+        names=found.names,
+        numbers=Numbers(waiting=found.waiting),
+        resting=found.resting,
+        fingerprint=found.fingerprint,
+    )
+    part.append(heard)
     series = series_of(engine)
-    body = None if series is None else _body(client, endpoint, paths["metrics"])
-    if series is not None and body is not None:
-        told = read_metrics(body.decode("utf-8", "replace"), series)
-        numbers = told if told.waiting is not None else Numbers(told.running, waiting, told.requests, told.started)
-    return Heard(names=names, numbers=numbers)
+    body = None if series is None else _body(client, endpoint, _metrics_path(paths["metrics"], found))
+    if series is None or body is None:
+        return heard
+    told = read_metrics(body.decode("utf-8", "replace"), series)
+    if told.waiting is None:
+        told = Numbers(told.running, found.waiting, told.requests, told.started)
+    return replace(heard, numbers=told)
+
+
+def _metrics_path(path: t.Optional[str], found: ModelList) -> t.Optional[str]:
+    """Return where metrics are asked for: a router has them for each model that is loaded, and asking for another loads it."""
+    if path is None or not (found.loaded or found.resting):
+        return path
+    return f"{path}?model={quote(found.loaded[0], safe='')}" if len(found.loaded) == 1 else None
 
 
 def _of_health(status: int) -> t.Optional[str]:
@@ -345,7 +361,10 @@ def judge(
     """Return the entry of one replica: its state from what was heard and from when it was first seen not to answer."""
     last = last or {}
     shards = _shards(slot)
-    same = last.get("fingerprint") == slot.get("fingerprint") and last.get("endpoint") in (None, slot.get("endpoint"))
+    same = last.get("wanted_fingerprint") == slot.get("fingerprint") and last.get("endpoint") in (
+        None,
+        slot.get("endpoint"),
+    )
     well = heard.code is None
     since = None
     if not well:
@@ -361,6 +380,7 @@ def judge(
     counted = numbers if numbers.requests is not None else _counted(last)
     role = {} if slot.get("role") is None else {"role": slot["role"]}
     idle = well and moved is not None and numbers.requests is not None
+    made_from = _made_from(slot, heard, last)
     return {
         "id": slot["slot"],
         **role,
@@ -379,18 +399,41 @@ def judge(
         "started": counted.started,
         "last_moved": moved,
         "first_seen": since,
-        "profile": slot.get("profile"),
-        "fingerprint": slot.get("fingerprint"),
+        "profile": _profile_of(made_from, slot, last),
+        "fingerprint": made_from,
+        "wanted_fingerprint": slot.get("fingerprint"),
         "simulated": bool(slot.get("simulated")) or slot["engine"] == "sim",
         "shards": shards,
     }
+
+
+def _made_from(slot: t.Mapping[str, t.Any], heard: Heard, last: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """Return the fingerprint of what the engine that runs was made from, as far as anybody knows.
+
+    What it says of itself counts. Else it is what it was as long as the process is the same, and what its slot wants where it
+    is seen to have been started anew. Of one that was never seen to start, and says nothing, it is not known.
+    """
+    told = heard.fingerprint
+    if told is not None:
+        return told
+    before, started = _counted(last).started, heard.numbers.started
+    if None not in (before, started) and before != started:
+        return fingerprint_of(slot.get("fingerprint"))
+    return fingerprint_of(last.get("fingerprint"))
+
+
+def _profile_of(made_from: t.Optional[str], slot: t.Mapping[str, t.Any], last: t.Mapping[str, t.Any]) -> t.Any:
+    """Return the profile that goes with a fingerprint; None where nobody has it any more."""
+    if made_from is None or made_from == slot.get("fingerprint"):
+        return slot.get("profile")
+    return last.get("profile") if made_from == last.get("fingerprint") else None
 
 
 def _state(
     slot: t.Mapping[str, t.Any], heard: Heard, since: t.Optional[int], last: t.Mapping[str, t.Any], now: int
 ) -> t.Tuple[str, t.Optional[str]]:
     if heard.code is None:
-        return READY, None
+        return READY, _RESTS if _is_resting(slot, heard) else None
     if not heard.asked:
         known = last.get("state")
         return (known if known in (READY, STARTING, DRAINING, FAILED) else STARTING), heard.reason
@@ -401,6 +444,12 @@ def _state(
     if waited <= allowed:
         return STARTING, heard.reason
     return FAILED, f"{heard.reason}, for {waited} seconds now; {allowed} are allowed to start"
+
+
+def _is_resting(slot: t.Mapping[str, t.Any], heard: Heard) -> bool:
+    """Return whether an engine that is well would have to load the slot's model first."""
+    own = {str(name) for name in (slot.get("model") or slot.get("replica_of"), *(slot.get("aliases") or ())) if name}
+    return bool(heard.resting) and not own.isdisjoint(heard.resting)
 
 
 def _shards(slot: t.Mapping[str, t.Any]) -> t.List[t.Dict[str, t.Any]]:

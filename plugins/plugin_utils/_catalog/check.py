@@ -367,19 +367,24 @@ def _build(kind: Callable[..., _V], values: dict[str, t.Any]) -> _V:
 
 def _read_profile(entry: Entry, keys: Keys, raw: dict[str, t.Any]) -> Profile:
     values = {"name": "", **_read_values(entry, keys, raw)}
-    total = values.get("tp", 1) * values.get("pp", 1)
-    nodes = values.get("nodes", 1)
+    copies, nodes = values.get("dp", 1), values.get("nodes", 1)
+    total = values.get("tp", 1) * values.get("pp", 1) * copies
+    product = "tp x pp x dp" if copies > 1 else "tp x pp"
     per_node = values.get("gpus_per_node")
-    if not entry.good(*((*keys, key) for key in ("tp", "pp", "nodes", "gpus_per_node", "gpu_class"))):
+    if not entry.good(*((*keys, key) for key in ("tp", "pp", "dp", "nodes", "gpus_per_node", "gpu_class"))):
         values["gpus_per_node"] = 1
     elif "gpu_class" not in values:
         _check_cpu_profile(entry, keys, values)
         values["gpus_per_node"] = 0
     elif per_node is not None and per_node * nodes != total:
-        message = f"gpus_per_node {per_node} x nodes {nodes} is {per_node * nodes}, but tp x pp is {total}"
+        message = f"gpus_per_node {per_node} x nodes {nodes} is {per_node * nodes}, but {product} is {total}"
         entry.error("arithmetic", (*keys, "gpus_per_node"), message, _per_node_remedy(total, nodes))
+    elif copies > 1 and nodes > 1:
+        message = f"the {copies} copies of dp are on one node, but the profile has {nodes}"
+        entry.error("contradiction", (*keys, "nodes"), message, "leave nodes out; scaling.min gives more replicas")
+        values["gpus_per_node"] = total
     elif total % nodes:
-        message = f"tp x pp is {total}, which {nodes} nodes cannot share evenly"
+        message = f"{product} is {total}, which {nodes} nodes cannot share evenly"
         entry.error("arithmetic", (*keys, "nodes"), message, _per_node_remedy(total, nodes))
     else:
         values["gpus_per_node"] = total // nodes
@@ -398,6 +403,8 @@ def _check_cpu_profile(entry: Entry, keys: Keys, values: Mapping[str, t.Any]) ->
         "gpus_per_node": ("gpus_per_node asks for GPUs, but there is no gpu_class", 0),
         "tp": (f"tp {values.get('tp')} splits the model over GPUs, but there is no gpu_class", 1),
         "pp": (f"pp {values.get('pp')} splits the model over GPUs, but there is no gpu_class", 1),
+        "dp": (f"dp {values.get('dp')} has copies on GPUs, but there is no gpu_class", 1),
+        "expert_parallel": ("expert_parallel spreads experts over GPUs, but there is no gpu_class", 0),
         "nodes": (f"a profile for the CPU cannot span {values.get('nodes')} nodes", 1),
     }
     for key, (message, most) in wrong.items():

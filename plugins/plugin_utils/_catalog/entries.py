@@ -56,10 +56,13 @@ class Profile:
     gpu_class: str | None = None
     tp: int = 1
     pp: int = 1
+    dp: int = 1
+    expert_parallel: bool = False
     nodes: int = 1
     gpus_per_node: int = 1
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
     min_memory_gb: float | None = None
     min_disk_gb: float | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)

@@ -34,6 +34,7 @@ ROUTER = "router"
 _ASKS: Mapping[str, str] = {
     "args": RESTART,
     "env": RESTART,
+    "image": RESTART,
     "name": ROUTER,
     "weight": ROUTER,
     "startup_timeout": ROUTER,

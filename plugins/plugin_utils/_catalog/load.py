@@ -85,7 +85,7 @@ def examine_directories(directories: Sequence[str], *, nodes: Sequence[t.Any] = 
     and warnings of them are left beside any other directory.
     """
     loaded = load_catalog(directories)
-    hint = "" if any(map(_is_shipped, directories)) else f"; shipped among the directories adds the models of {SHIPPED}"
+    hint = "" if any(map(is_shipped, directories)) else f"; shipped among the directories adds the models of {SHIPPED}"
     catalog, problems = examine_catalog(
         loaded.sections, places=loaded.places, missing=loaded.missing, nodes=nodes, hint=hint
     )
@@ -94,7 +94,7 @@ def examine_directories(directories: Sequence[str], *, nodes: Sequence[t.Any] = 
         replace(one, remedy=one.remedy + hint) if one.code == "missing" and one.path.endswith("].kind") else one
         for one in problems
     ]
-    if not all(map(_is_shipped, directories)):
+    if not all(map(is_shipped, directories)):
         asked = _find_asked(catalog, loaded.users["models"])
         unasked = {f"model {model.name}" for model in catalog.models if model.name not in asked}
         problems = [one for one in problems if one.severity == ERROR or one.entry not in unasked]
@@ -132,7 +132,7 @@ def load_catalog(directories: Sequence[str]) -> LoadedCatalog:
     if not directories:
         message, remedy = "no directory was named", "name the directory of a catalog"
         loaded.problems.append(Problem(severity=ERROR, code="no_files", path="", message=message, remedy=remedy))
-    layers = [(_is_shipped(directory), _find_files(directory, loaded)) for directory in directories]
+    layers = [(is_shipped(directory), _find_files(directory, loaded)) for directory in directories]
     own = [files for shipped, files in layers if not shipped]
     own_roles = any("roles" in files for files in own)
     for shipped, files in layers:
@@ -162,7 +162,8 @@ def _serves_models(loaded: LoadedCatalog) -> bool:
     )
 
 
-def _is_shipped(directory: str) -> bool:
+def is_shipped(directory: str) -> bool:
+    """Return whether a directory is that of the catalog that comes with the collection."""
     return "\0" not in directory and os.path.realpath(directory) == SHIPPED
 
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import fit
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import LEAST_CONTEXT, Gpu
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.arguments import check_arguments
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ANY_CLASS, SIMULATOR
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.capabilities import args_for
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ANY_CLASS, SIMULATOR, Profile
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import most_mib
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import computed_vram_gb, serve
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import nearest, shown, suggest
@@ -29,7 +30,6 @@ if t.TYPE_CHECKING:
         Engine,
         GpuClass,
         Model,
-        Profile,
         Role,
     )
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.problems import Entry
@@ -156,6 +156,9 @@ def _check_model(entry: Entry, model: Model, rules: Rules) -> None:
             message = f"engine_args are for {name}, which is not among the engines of the model"
             remedy = f"add it there, or use {' or '.join(model.engines)}"
             entry.error("contradiction", ("engine_args", name), message, remedy)
+        elif entry.good(("engine_args", name)) and not any(profile.engine == name for profile in model.profiles):
+            words = args_for(model, name)
+            check_arguments(entry, (), model, Profile(name="", engine=name, args=words))
     _check_context(entry, model)
     _check_scaling(entry, model)
     _check_notes(entry, model, [found for name in model.engines if (found := rules.engines.get(name))])
@@ -233,6 +236,15 @@ def _check_split(entry: Entry, keys: Keys, model: Model, profile: Profile, engin
         if engine.split == "none" and getattr(profile, key) > 1 and entry.good((*keys, key)):
             message = f"{engine.name} cannot spread one model over several GPUs, but {key} is {getattr(profile, key)}"
             entry.error("cannot_run", (*keys, key), message, f"leave {key} out; scaling.min gives more copies")
+    for key, what in (("dp", profile.dp > 1), ("expert_parallel", profile.expert_parallel)):
+        if what and engine.split != "heads" and entry.good((*keys, key)):
+            message = f"{engine.name} has no {key}, which only engines that split a model by heads have"
+            entry.error("cannot_run", (*keys, key), message, f"leave {key} out; scaling.min gives more copies")
+        elif what and profile.gpu_class == ANY_CLASS and key == "dp" and entry.good((*keys, key)):
+            message = "a profile for any class has as many GPUs as one copy needs, so that dp has no place in it"
+            entry.error(
+                "contradiction", (*keys, key), message, "name the gpu_class, or let scaling.min give more copies"
+            )
     heads = model.memory.attention_heads if model.memory else None
     if heads and engine.split == "heads" and heads % profile.tp and entry.good((*keys, "tp"), ("memory",)):
         message = f"tp {profile.tp} does not divide the {heads} attention heads of {model.name}"
@@ -346,6 +358,9 @@ def _check_context(entry: Entry, model: Model) -> None:
 def _check_scaling(entry: Entry, model: Model) -> None:
     if model.scaling is None or not entry.good(("scaling",), ("profiles",)):
         return
+    if model.per_node and entry.good(("per_node",)):
+        message = "per_node runs one on every node that matches, so there is no number to scale"
+        entry.error("contradiction", ("per_node",), message, "remove per_node, or scaling")
     known = model.vram_gb is not None or (model.memory is not None and model.memory.weights_gib is not None)
     if model.is_open and not known and entry.good(("memory",), ("vram_gb",)):
         message = f"scaling asks for {model.scaling.max} replica(s), but nothing says what one needs"
@@ -488,7 +503,8 @@ def _check_needs(entry: Entry, role: Role, rules: Rules) -> None:
         message = f"{engine.name} cannot run without a GPU, so there is nothing to fall back to"
         remedy = f"remove cpu_fallback, or use one of {rules.cpu_engines}"
         entry.error("cannot_run", ("cpu_fallback",), message, remedy)
-    if needs.gpu_nodes and needs.gpu and not role.cpu_fallback and entry.good(("needs", "gpu_nodes")):
+    stated = (("needs", "gpu_nodes"), ("needs", "gpu"), ("cpu_fallback",))
+    if needs.gpu_nodes and needs.gpu and not role.cpu_fallback and entry.good(*stated):
         message = "gpu_nodes admits nodes with GPUs for work on the CPU, but this role asks for a GPU"
         entry.error(
             "contradiction", ("needs", "gpu_nodes"), message, "remove it, or add gpu: false or cpu_fallback: true"

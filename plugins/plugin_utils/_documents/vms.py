@@ -16,9 +16,13 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check
 MANAGED_BY = "knaster.inventory"
 
 
-def vms_document(vms: t.Any) -> dict[str, t.Any]:
-    """Return the document of definitions. What is last is one line, so that a text that was cut lacks it."""
-    return {"version": 1, "vms": vms, "managed_by": MANAGED_BY}
+def vms_document(vms: t.Any, **memory: t.Any) -> dict[str, t.Any]:
+    """Return the document of definitions. What is last is one line, so that a text that was cut lacks it.
+
+    :param memory: what the next run has to know beside them: C(fleet), C(layers) and C(earlier), without what is empty
+    """
+    kept = {key: value for key, value in memory.items() if value}
+    return {"version": 1, **kept, "vms": vms, "managed_by": MANAGED_BY}
 
 
 def vms_of(given: t.Any, where: str, errors: list[str]) -> list[dict[str, t.Any]]:

@@ -31,9 +31,11 @@ PREFIX = "knaster_"
 STATE, LABELS, FABRICS, RESERVE, GPUS = (
     f"{PREFIX}{name}" for name in ("state", "labels", "fabrics", "reserve_gb", "gpus")
 )
+# By what engines on the node are reached, which the registry reads.
+ADDRESS = f"{PREFIX}address"
 # Those that are read when something is planned, and those that only collecting reads.
 PLANNED = frozenset((STATE, LABELS, FABRICS, RESERVE, GPUS))
-_DECLARED = PLANNED | {f"{PREFIX}{name}" for name in ("weight_dirs", "answer_file")}
+_DECLARED = PLANNED | {ADDRESS} | {f"{PREFIX}{name}" for name in ("weight_dirs", "answer_file")}
 STATES = (READY, CORDONED, DRAINING)
 # How like one of our names another name must be to be taken for a slip: the plural, a part left out.
 _LIKE = 0.8

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import typing as t
+from collections import Counter
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Placement, Shard
@@ -86,13 +87,14 @@ class Arrangement:
             yield now
         for candidate in item.run:
             seen = set()
-            nodes = [node for node in candidate.node_parts if self._has_room(candidate, node)]
+            shards = {node: self._shards(candidate, node) for node in candidate.node_parts}
+            nodes = [node for node, found in shards.items() if found]
             for chosen, fabric in self._sets(candidate, nodes):
                 look = (fabric, tuple(sorted(map(self._signature, chosen)))) if self.nodes_alike else chosen
                 if look not in seen:
                     seen.add(look)
-                    shards = tuple(self._shard(candidate, node) for node in chosen)
-                    yield Placement(candidate, item.replica, shards, fabric)
+                    for parts in itertools.product(*(shards[node] for node in chosen)):
+                        yield Placement(candidate, item.replica, parts, fabric)
 
     def _is_free(self, now: Placement) -> bool:
         ledger = self.ledger
@@ -102,11 +104,6 @@ class Arrangement:
             and ledger.is_spread(now.candidate, shard.node)
             for shard in now.shards
         )
-
-    def _has_room(self, candidate: Candidate, node: int) -> bool:
-        if candidate.gpus and self.ledger.choose_gpus(candidate.node_parts[node], candidate.gpus) is None:
-            return False
-        return self.filler.has_room(candidate, node)
 
     def _sets(self, candidate: Candidate, nodes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], str | None]]:
         if candidate.nodes == 1:
@@ -123,11 +120,33 @@ class Arrangement:
         parts = tuple(sorted((ledger.part_pool[part], len(ledger.part_free[part])) for part in range(first, last)))
         return parts, ledger.ram_left[node] or 0, ledger.fleet.fabrics[node]
 
-    def _shard(self, candidate: Candidate, node: int) -> Shard:
-        if not candidate.gpus:
-            return Shard(node, (), candidate.memory_mib)
-        gpus = self.ledger.choose_gpus(candidate.node_parts[node], candidate.gpus) or ()
-        return self.ledger.shard(candidate, node, gpus)
+    def _shards(self, candidate: Candidate, node: int) -> list[Shard]:
+        """Return the shards that a candidate could have on a node: one for each way to divide it among the kinds there."""
+        ledger, filler = self.ledger, self.filler
+        if not (filler.has_disk(candidate, node) and ledger.is_spread(candidate, node)):
+            return []
+        if candidate.gpus:
+            shards = [ledger.shard(candidate, node, gpus) for gpus in self._divisions(candidate, node)]
+        else:
+            shards = [Shard(node, (), candidate.memory_mib)]
+        return [each for each in shards if ledger.has_memory(node, each.memory_mib + each.shared_mib)]
+
+    def _divisions(self, candidate: Candidate, node: int) -> Iterator[tuple[int, ...]]:
+        """Return free GPUs of a node that would do, those with the lowest numbers first; of equal GPUs the lowest."""
+        ledger = self.ledger
+        free = {part: ledger.part_free[part] for part in candidate.node_parts[node] if ledger.part_free[part]}
+        first = ledger.choose_gpus(tuple(free), candidate.gpus)
+        if first is None:
+            return
+        yield first
+        if len(free) == 1 or ledger.fleet.pairs:
+            return
+        for parts in itertools.combinations_with_replacement(free, candidate.gpus):
+            counts = Counter(parts)
+            if all(len(free[part]) >= count for part, count in counts.items()):
+                gpus = tuple(sorted(gpu for part, count in counts.items() for gpu in free[part][-count:]))
+                if gpus != first:
+                    yield gpus
 
 
 def _hardness(item: Item) -> tuple[t.Any, ...]:

@@ -136,7 +136,7 @@ CODES: tuple[Code, ...] = (
         guide="a replica runs in its domain already, and ``spread`` is hard",
     ),
     Code(
-        name="ram",
+        name="node_memory",
         phrase="without memory left",
         label="node memory too small",
         guide="too little memory is left on its node",

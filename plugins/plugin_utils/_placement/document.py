@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import EXACT
@@ -339,16 +340,17 @@ class Writer:
         )
 
     def _why_replica(self, request: Request, placement: Placement, way: Mapping[str, t.Any] | None) -> dict[str, t.Any]:
-        holders = self.weights.holder_set(request.name)
-        held = sum(shard.node in holders for shard in placement.shards)
+        states = Counter(self.weights.state(request.name, shard.node)["state"] for shard in placement.shards)
+        held, unknown = states["held"], states["unknown"]
         place, count = placement.candidate.rank + 1, len(request.candidates)
         first = "the only profile" if count == 1 else f"profile {place} of {count} (higher priority first)"
         many = len(placement.shards)
-        where = (
-            f"{held} of {many} nodes hold the weights"
-            if many > 1
-            else f"the node {'holds' if held else 'does not hold'} the weights"
-        )
+        if many > 1:
+            where = f"{held} of {many} nodes hold the weights" + (f", of {unknown} it is not known" if unknown else "")
+        elif unknown:
+            where = "it is not known whether the node holds the weights"
+        else:
+            where = f"the node {'holds' if held else 'does not hold'} the weights"
         why: dict[str, t.Any] = {"rule": "profile", "place": place, "holders": held, "text": f"{first}; {where}"}
         if way is not None:
             # How many ways there are depends on the fleet, and a line of what stays does not.

@@ -113,12 +113,12 @@ class Explainer:
             candidate.gpus * candidate.shared.get(ledger.part_pool[at], 0) for at in parts
         )
         if not ledger.has_memory(node, need):
-            return "ram"
+            return "node_memory"
         if not filler.has_disk(candidate, node):
             return "disk"
         if not ledger.is_spread(candidate, node):
             return "spread"
-        return "fabric" if candidate.nodes > 1 else "ram"
+        return "fabric" if candidate.nodes > 1 else "node_memory"
 
     def _tally_nodes(self, candidate: Candidate, tally: Tally) -> None:
         for node, count in enumerate(self.fleet.gpu_count):
@@ -131,7 +131,7 @@ class Explainer:
                 code = "spread"
             if code is None and not self.filler.has_disk(candidate, node):
                 code = "disk"
-            tally.add(code or "ram", 1)
+            tally.add(code or "node_memory", 1)
 
     def headline(self, candidate: Candidate, tally: Tally) -> str:
         """Return what one replica over several GPUs needs together, against what is there."""
@@ -164,11 +164,30 @@ class Explainer:
             return f"needs {candidate.gpus} GPUs{size} on one node, found {found}{scattered}"
         return ""
 
-    def reason(self, tally: Tally, ask: Ask, *, memory_mib: int) -> str:
+    def reason(self, tally: Tally, candidate: Candidate) -> str:
         """The counts as a sentence, each with the values that decided."""
         if not tally.counts:
             return "there are no nodes"
-        return ", ".join(self._phrase(code, count, tally, ask, memory_mib) for code, count in tally.ordered().items())
+        ask, memory_mib = candidate.ask, candidate.memory_mib
+        return ", ".join(
+            self._disk_phrase(count, tally, candidate.disk_gb)
+            if code == "disk"
+            else self._phrase(code, count, tally, ask, memory_mib)
+            for code, count in tally.ordered().items()
+        )
+
+    def _disk_phrase(self, count: int, tally: Tally, disk_gb: float | None) -> str:
+        """Return how much room the weights need against the most that is free on a node where it does not suffice."""
+        ledger, pools = self.ledger, tally.pools.get("disk", ())
+        nodes = {ledger.part_node[part] for at in pools for part in ledger.pool_parts[at]} or range(
+            len(self.fleet.names)
+        )
+        need = disk_gb or 0
+        have = max(
+            (free for node in nodes if (free := self.fleet.free_gb[node]) is not None and free < need), default=0
+        )
+        what = f"{count} on nodes" if pools else plural(count, "node")
+        return f"{what} without {size_text(need)} GB of disk space (at most {size_text(have)} GB)"
 
     def _phrase(self, code: str, count: int, tally: Tally, ask: Ask, memory_mib: int) -> str:
         pools = [self.ledger.pools[at] for at in tally.pools.get(code, ())]
@@ -181,7 +200,7 @@ class Explainer:
             return f"{count} {BY_NAME[code].phrase}" + (f" (by {listing(names)})" if names else "")
         if code == "node_state":
             return self._node_state_phrase(count, tally, pools)
-        if code == "ram":
+        if code == "node_memory":
             have = max((left for left in self.ledger.ram_left if left is not None), default=0)
             what = plural(count, "node") if not pools else f"{count} on nodes"
             shared = max((shared_mib(ask, pool.shape) for pool in pools if pool.shape.unified), default=0)

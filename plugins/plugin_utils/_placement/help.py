@@ -45,8 +45,8 @@ if t.TYPE_CHECKING:
 
 # For how many GPUs and nodes in all planning again is worth its time, and for how many the rest of a trial counts.
 TRIED_GPUS, TRIAL_GPUS = 20_000, 100
-# How many nodes, fabrics and other requests are tried for one kind of help.
-MAX_PLACES = 3
+# How many nodes, fabrics and other requests are tried for one kind of help: at least three, in small fleets more.
+MIN_PLACES, SHARE_OF_TRIALS = 3, 0.1
 # The names of what is new: they sort behind every other.
 NEW_NODE, NEW_FABRIC = "\U0010ffff new", "new"
 
@@ -73,13 +73,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchase:
-    """GPUs to add: where, how many at least and at most, of which least kind, and how that is written as a change."""
+    """Something to add: how many GPUs each, how many at least and at most, and how a number is written as a change."""
 
     gpus: int
     least: int
     most: int
     make: Callable[[int], Change]
-    text: Callable[[int], str]
 
 
 def apply_change(trial: Trial, change: Change) -> Trial:
@@ -202,22 +201,29 @@ class Helper:
         self.fleet = writer.fleet
         self.question = question
         self.missing = {request.name: request.missing for request in self.requests if request.missing}
-        self.tried = 0
+        # What a trial costs, and what was spent on trials.
+        self.cost, self.tried = len(self.fleet.gpu_node) + len(self.fleet.names) + TRIAL_GPUS, 0
+        self.places = max(MIN_PLACES, int(TRIED_GPUS / self.cost * SHARE_OF_TRIALS))
+        self._has_fixed = any(each.is_fixed for other in self.requests for each in other.placements.values())
         self._is_relocated = False
         self._relocated: Placed | None = None
 
     def helps(self, request: Request, tallies: Sequence[Tally]) -> Iterator[dict[str, t.Any]]:
         """Return the changes that would place all that a request is short of, in the order of the module."""
+        own, moves = self._own_count(request), self._moves(request)
         finders = (
             self._limits(request, tallies),
             self._counts(request),
-            self._moves(request),
+            own,
+            moves,
             self._holders(request, tallies),
             self._purchases(request),
         )
         for found in finders:
-            for change, text in found:
-                yield {"change": change, "verified": True, "text": text}
+            # One's own count needs no trial, and of the moves there is one for all.
+            if found in (own, moves) or self._can_try():
+                for change, text in found:
+                    yield {"change": change, "verified": True, "text": text}
 
     def spot(self, gpu: int) -> dict[str, t.Any]:
         """Return node and index of a GPU."""
@@ -228,11 +234,15 @@ class Helper:
         placed = self._ask(change, request)
         return placed is not None and self._is_enough(request, placed)
 
+    def _can_try(self) -> bool:
+        """Whether planning once more is worth its time."""
+        return self.tried + self.cost <= TRIED_GPUS
+
     def _ask(self, change: Change, request: Request | None) -> Placed | None:
         """Return the plan with a change, up to a request; ``None`` where that would take too long."""
-        self.tried += len(self.fleet.gpu_node) + len(self.fleet.names) + TRIAL_GPUS
-        if self.tried > TRIED_GPUS:
+        if not self._can_try():
             return None
+        self.tried += self.cost
         return self.question.ask(apply_change(self.question.trial, change), request)
 
     def _is_enough(self, request: Request, placed: Placed) -> bool:
@@ -256,9 +266,9 @@ class Helper:
                 for part in ledger.pool_parts[pool]
                 if ledger.part_free[part]
             }
-            for name in sorted(names)[:MAX_PLACES]:
+            for name in sorted(names)[: self.places]:
                 yield from self._if_enough(request, {"uncordon": name}, f"uncordon {name}")
-            for gpu in self._gpus_of(tally, "gpu_cordoned")[:MAX_PLACES]:
+            for gpu in self._gpus_of(tally, "gpu_cordoned")[: self.places]:
                 if self.fleet.gpu_flags[gpu] & GPU_CORDONED:
                     spot = self.spot(gpu)
                     yield from self._if_enough(request, {"uncordon_gpu": spot}, f"uncordon {_spot_text(spot)}")
@@ -281,7 +291,7 @@ class Helper:
         caps = {
             self.ledger.pools[pool].shape.compute_cap for tally in tallies for pool in tally.pools.get("cc_max", ())
         }
-        for cap in sorted(cap for cap in caps if cap is not None)[:MAX_PLACES]:
+        for cap in sorted(cap for cap in caps if cap is not None)[: self.places]:
             change = {"max_cc": {"role": role.name, "max_cc": cap_text(cap)}}
             found = list(self._if_enough(request, change, f"max_cc {cap_text(cap)} of {role.name}"))
             if found:
@@ -299,11 +309,17 @@ class Helper:
     # --- a count lowered
 
     def _counts(self, request: Request) -> Iterator[tuple[Change, str]]:
-        """Another request that could do with less, the last that has what this one could use; and itself."""
+        """Another request that could do with less, the last that has what this one could use."""
         pools = {pool for candidate in request.candidates for pool in candidate.pools}
-        others = [other for other in reversed(self.requests) if other is not request and self._is_in(other, pools)]
+        nodes = {self.ledger.part_node[part] for pool in pools for part in self.ledger.pool_parts[pool]}
+        others = [
+            other
+            for other in reversed(self.requests)
+            if other is not request and other.placements and not (other.members or other.per_node)
+        ]
+        others.sort(key=lambda other: self._distance(other, pools, nodes))
         best: tuple[int, Change, str] | None = None
-        for other in others[:MAX_PLACES]:
+        for other in others[: self.places]:
             placed = len(other.placements)
             most = placed if best is None else min(placed, best[0] - 1)
             change = self._lowered(other, placed - most)
@@ -315,20 +331,20 @@ class Helper:
             best = number, change, f"{_count_text(other, placed - number)}, which {what}"
         if best is not None:
             yield best[1:]
+
+    def _own_count(self, request: Request) -> Iterator[tuple[Change, str]]:
+        """What is placed is enough for itself."""
         if request.placements and not request.per_node:
             placed = len(request.placements)
             word = "count" if request.kind == ROLE else "scaling.min"
             yield self._lowered(request, placed), f"{word} {placed} instead of {len(request.numbers)}"
 
-    def _is_in(self, other: Request, pools: set[int]) -> bool:
-        if other.members or other.per_node:
-            return False
-        return any(
-            self.ledger.pool_at(gpu) in pools
-            for placement in other.placements.values()
-            for shard in placement.shards
-            for gpu in shard.gpus
-        )
+    def _distance(self, other: Request, pools: set[int], nodes: set[int]) -> int:
+        """Return how near a request is to what another could use: 0 has such GPUs, 1 is on their nodes, 2 is elsewhere."""
+        shards = [shard for placement in other.placements.values() for shard in placement.shards]
+        if any(self.ledger.pool_at(gpu) in pools for shard in shards for gpu in shard.gpus):
+            return 0
+        return 1 if any(shard.node in nodes for shard in shards) else 2
 
     def _lowered(self, request: Request, count: int) -> Change:
         key = "count" if request.kind == ROLE else "min"
@@ -351,8 +367,7 @@ class Helper:
 
     def _moves(self, request: Request) -> Iterator[tuple[Change, str]]:
         """What the planner would move for it; for all that are short it is tried at once."""
-        is_free = not any(each.is_fixed for other in self.requests for each in other.placements.values())
-        if request.is_proven and is_free:
+        if request.is_proven and not self._has_fixed:
             return
         if not self._is_relocated:
             self._is_relocated = True
@@ -374,7 +389,7 @@ class Helper:
 
     def _holders(self, request: Request, tallies: Sequence[Tally]) -> Iterator[tuple[Change, str]]:
         for tally in tallies:
-            for gpu in self._gpus_of(tally, "external")[:MAX_PLACES]:
+            for gpu in self._gpus_of(tally, "external")[: self.places]:
                 spot, holder = self.spot(gpu), self.fleet.holders.get(gpu, "somebody")
                 change = {"free": {**spot, "by": holder}}
                 found = list(self._if_enough(request, change, f"free {_spot_text(spot)}, held by {holder}"))
@@ -388,28 +403,33 @@ class Helper:
         """The smallest purchase of the first kind that is enough: in a node, on a fabric, on a new one."""
         candidates = [each for each in request.candidates if _least_gpu(each.ask) is not None and each.ask.node is None]
         for kind in (self._in_nodes, self._on_fabrics, self._anew):
-            found: list[tuple[tuple[t.Any, ...], Change, str]] = []
+            best: tuple[tuple[t.Any, ...], Change, str] | None = None
             for candidate in candidates:
                 for purchase in kind(request, candidate):
-                    number = self._number(request, purchase)
-                    if number is not None:
-                        change = purchase.make(number)
-                        ((_kind, what),) = change.items()
-                        key = (number * purchase.gpus, what.get("memory_gb", 0), candidate.rank, len(found))
-                        found.append((key, change, purchase.text(number)))
-                        break
-            if found:
-                _key, change, text = min(found, key=lambda each: each[0])
-                yield change, text
+                    gpus = max(1, purchase.gpus)
+                    most = purchase.most if best is None else min(purchase.most, best[0][0] // gpus)
+                    number = self._number(request, purchase, most)
+                    if number is None:
+                        continue
+                    change = purchase.make(number)
+                    ((_kind, what),) = change.items()
+                    key = (number * gpus, what.get("memory_gb", 0), what.get("node_memory_gb", 0))
+                    if best is None or key < best[0]:
+                        best = key, change, _purchase_text(change, candidate.ask)
+            if best is not None:
+                yield best[1:]
                 return
 
-    def _number(self, request: Request, purchase: Purchase) -> int | None:
+    def _number(self, request: Request, purchase: Purchase, most: int) -> int | None:
         """Return the smallest number of a purchase that is enough, or ``None`` where the most that makes sense is not."""
-        if self._try(request, purchase.make(purchase.least)):
-            return purchase.least
-        if purchase.most <= purchase.least or not self._try(request, purchase.make(purchase.most)):
+        least = purchase.least
+        if least > most:
             return None
-        return self._smallest(request, purchase.least + 1, purchase.most, purchase.make)
+        if self._try(request, purchase.make(least)):
+            return least
+        if most == least or not self._try(request, purchase.make(most)):
+            return None
+        return self._smallest(request, least + 1, most, purchase.make)
 
     def _others(self, request: Request) -> int:
         """How many GPUs those that are short and go before it could want of new ones."""
@@ -420,7 +440,7 @@ class Helper:
         )
 
     def _in_nodes(self, request: Request, candidate: Candidate) -> Iterable[Purchase]:
-        """GPUs in a node that is there: the one that lacks the fewest first."""
+        """GPUs in a node that is there: those with memory for what is missing first, of these the one that lacks the fewest."""
         if not candidate.gpus:
             return
         ledger, fleet, ask = self.ledger, self.fleet, candidate.ask
@@ -432,18 +452,12 @@ class Helper:
                 continue
             free = sum(len(ledger.part_free[part]) for part in self._parts(candidate, node))
             rounds = request.missing if candidate.nodes == 1 else 1
-            lacking.append((max(1, rounds * candidate.gpus - free), node))
-        gpu = _least_gpu(ask)
-        others = self._others(request)
-        for lack, node in sorted(lacking)[:MAX_PLACES]:
-            name = fleet.names[node]
-            yield Purchase(
-                gpus=1,
-                least=lack,
-                most=lack + others,
-                make=partial(_add_gpus, name, gpu or {}),
-                text=partial(_add_text, name, _gpu_text(ask, gpu)),
-            )
+            has_memory = ledger.has_memory(node, rounds * candidate.memory_mib)
+            lacking.append((not has_memory, max(1, rounds * candidate.gpus - free), node))
+        gpu, others = _least_gpu(ask) or {}, self._others(request)
+        for _lacks_memory, lack, node in sorted(lacking)[: self.places]:
+            make = partial(_add_gpus, fleet.names[node], gpu)
+            yield Purchase(gpus=1, least=lack, most=lack + others, make=make)
 
     def _parts(self, candidate: Candidate, node: int) -> Iterable[int]:
         first, last = self.fleet.node_span[node]
@@ -453,14 +467,14 @@ class Helper:
         """Nodes on a fabric that is there: the one with the most nodes that could take part first."""
         if candidate.nodes == 1:
             return
-        able: dict[str, int] = {}
+        able = {name: 0 for names in self.fleet.fabrics for name in names}
         for node in candidate.node_parts:
             free = sum(len(self.ledger.part_free[part]) for part in candidate.node_parts[node])
             for fabric in self.fleet.fabrics[node]:
-                able[fabric] = able.get(fabric, 0) + free // candidate.gpus
+                able[fabric] += free // candidate.gpus
         wanted = candidate.nodes * request.missing
-        for fabric in sorted(able, key=lambda name: (-able[name], self.search.filler.fabric_key(name)))[:MAX_PLACES]:
-            yield self._nodes(request, candidate, max(1, wanted - able[fabric]), wanted, fabric)
+        for fabric in sorted(able, key=lambda name: (-able[name], self.search.filler.fabric_key(name)))[: self.places]:
+            yield from self._nodes(request, candidate, max(1, wanted - able[fabric]), wanted, fabric)
 
     def _anew(self, request: Request, candidate: Candidate) -> Iterable[Purchase]:
         """Nodes of their own, on a fabric of their own where a replica needs one."""
@@ -472,66 +486,79 @@ class Helper:
             while fabric in known:
                 fabric += "-"
         if candidate.is_single and request.kind == ROLE and request.spread is None:
-            yield self._one_node(request, candidate)
+            yield from self._one_node(request, candidate)
             return
         least = each if candidate.nodes > 1 else 1
-        yield self._nodes(request, candidate, least, each * request.missing, fabric)
+        yield from self._nodes(request, candidate, least, each * request.missing, fabric)
 
-    def _one_node(self, request: Request, candidate: Candidate) -> Purchase:
+    def _one_node(self, request: Request, candidate: Candidate) -> Iterator[Purchase]:
         """One node with as many GPUs as are missing."""
-        gpu, ask = _least_gpu(candidate.ask), candidate.ask
-        return Purchase(
-            gpus=1,
-            least=request.missing,
-            most=request.missing + self._others(request),
-            make=lambda number: self._new_nodes(candidate, 1, number, None),
-            text=lambda number: f"one more node with {plural(number, 'GPU')} {_gpu_text(ask, gpu)}{_label_text(ask)}",
-        )
+        most = request.missing + self._others(request)
+        for beside in self._beside(candidate):
+            yield Purchase(gpus=1, least=request.missing, most=most, make=partial(_add_one_node, candidate, beside))
 
-    def _nodes(self, request: Request, candidate: Candidate, least: int, most: int, fabric: str | None) -> Purchase:
-        ask, gpu = candidate.ask, _least_gpu(candidate.ask)
-        per_node = max(1, candidate.gpus)
-        where = "" if fabric is None else " on one new fabric" if fabric.startswith(NEW_FABRIC) else f" on {fabric}"
+    def _nodes(
+        self, request: Request, candidate: Candidate, least: int, most: int, fabric: str | None
+    ) -> Iterator[Purchase]:
+        most = max(least, most) + -(-self._others(request) // max(1, candidate.gpus))
+        for beside in self._beside(candidate):
+            make = partial(_add_nodes, candidate, beside, fabric, gpus=candidate.gpus)
+            yield Purchase(gpus=candidate.gpus, least=least, most=most, make=make)
 
-        def text(number: int) -> str:
-            nodes = f"{_number_text(number)} more {'node' if number == 1 else 'nodes'}"
-            if not candidate.gpus:
-                size = f" with {size_text(self._memory_gb(candidate, 1))} GB of memory" if candidate.memory_mib else ""
-                return f"{nodes}{size}{_label_text(ask)}"
-            each = " each" if number > 1 else ""
-            return f"{nodes} with {plural(candidate.gpus, 'GPU')}{each} {_gpu_text(ask, gpu)}{_label_text(ask)}{where}"
+    def _beside(self, candidate: Candidate) -> list[int]:
+        """Return what others may take of a new node's memory for each GPU, in MiB: nothing, then what those that are short do."""
+        theirs = max(each.memory_mib for other in self.requests if other.missing for each in other.candidates)
+        return [0, theirs] if theirs > candidate.memory_mib else [0]
 
-        return Purchase(
-            gpus=candidate.gpus,
-            least=least,
-            most=max(least, most) + -(-self._others(request) // per_node),
-            make=lambda number: self._new_nodes(candidate, number, candidate.gpus, fabric),
-            text=text,
-        )
 
-    def _memory_gb(self, candidate: Candidate, replicas: int) -> int:
-        """Return how much memory a new node needs for so many: theirs, its reserve, and what GPUs there share."""
-        return -(-candidate.memory_mib * max(1, replicas) // 972) + 3
+def _add_nodes(candidate: Candidate, beside_mib: int, fabric: str | None, count: int, gpus: int) -> Change:
+    what: dict[str, t.Any] = {"count": count, "gpus_per_node": gpus}
+    if candidate.gpus:
+        what |= _least_gpu(candidate.ask) or {}
+    memory = max(candidate.memory_mib * (gpus // candidate.gpus if candidate.gpus else 1), beside_mib * gpus)
+    if memory:
+        what["node_memory_gb"] = _node_gb(memory)
+    if candidate.ask.selector:
+        what["labels"] = dict(candidate.ask.selector)
+    if fabric is not None:
+        what["fabric"] = fabric
+    return {"add_nodes": what}
 
-    def _new_nodes(self, candidate: Candidate, count: int, gpus: int, fabric: str | None) -> Change:
-        what: dict[str, t.Any] = {"count": count, "gpus_per_node": gpus}
-        if candidate.gpus:
-            what |= _least_gpu(candidate.ask) or {}
-        if candidate.memory_mib:
-            what["node_memory_gb"] = self._memory_gb(candidate, gpus // candidate.gpus if candidate.gpus else 1)
-        if candidate.ask.selector:
-            what["labels"] = dict(candidate.ask.selector)
-        if fabric is not None:
-            what["fabric"] = fabric
-        return {"add_nodes": what}
+
+def _add_one_node(candidate: Candidate, beside_mib: int, gpus: int) -> Change:
+    return _add_nodes(candidate, beside_mib, None, 1, gpus)
+
+
+def _node_gb(memory_mib: int) -> int:
+    """Return how many GB of memory a node has that can give away so much: with its reserve, and what GPUs there share."""
+    return -(-memory_mib // 972) + 3
 
 
 def _add_gpus(node: str, gpu: Mapping[str, t.Any], number: int) -> Change:
     return {"add_gpus": {"count": number, "node": node, **gpu}}
 
 
-def _add_text(node: str, gpu: str, number: int) -> str:
-    return f"{_number_text(number)} more {'GPU' if number == 1 else 'GPUs'} in {node}, {gpu}"
+def _purchase_text(change: Change, ask: Ask) -> str:
+    """Return a purchase in words."""
+    ((kind, what),) = change.items()
+    count, plain = what["count"], "one" if what["count"] == 1 else str(what["count"])
+    if kind == "add_gpus":
+        return f"{plain} more {'GPU' if count == 1 else 'GPUs'} in {what['node']}, {_gpu_text(ask, what)}"
+    has = []
+    if what["gpus_per_node"]:
+        has.append(f"{plural(what['gpus_per_node'], 'GPU')}{' each' if count > 1 else ''} {_gpu_text(ask, what)}")
+    if "node_memory_gb" in what:
+        has.append(f"{what['node_memory_gb']} GB of memory")
+    labels = listing(f"{key}={value}" for key, value in sorted(what.get("labels", {}).items()))
+    fabric = what.get("fabric")
+    return "".join(
+        (
+            f"{plain} more {'node' if count == 1 else 'nodes'}",
+            f" with {' and '.join(has)}" if has else "",
+            f", on a node labelled {labels}" if labels else "",
+            "" if fabric is None else " on one new fabric" if fabric.strip("-") == NEW_FABRIC else f" on {fabric}",
+        )
+    )
 
 
 def _count_text(request: Request, count: int) -> str:
@@ -549,10 +576,6 @@ def _places_text(places: t.Any) -> str:
         f"{place['node']}:{','.join(map(str, place['gpu_indices']))}" if place["gpu_indices"] else place["node"]
         for place in places
     )
-
-
-def _number_text(count: int) -> str:
-    return "one" if count == 1 else str(count)
 
 
 def _least_gpu(ask: Ask) -> dict[str, t.Any] | None:
@@ -595,8 +618,8 @@ def _shape(gpu: Mapping[str, t.Any]) -> Shape:
     )
 
 
-def _gpu_text(ask: Ask, gpu: Mapping[str, t.Any] | None) -> str:
-    parts = [f"with at least {size_text((gpu or {}).get('memory_gb', 1))} GB"]
+def _gpu_text(ask: Ask, gpu: Mapping[str, t.Any]) -> str:
+    parts = [f"with at least {size_text(gpu['memory_gb'])} GB"]
     floor, top = _cap_range(ask)
     if floor is not None and top is not None:
         parts.append(f"compute capability {cap_text(floor)} to {cap_text(top)}")
@@ -607,9 +630,3 @@ def _gpu_text(ask: Ask, gpu: Mapping[str, t.Any] | None) -> str:
     if ask.gpu_class:
         parts.append(f"of class {ask.gpu_class}")
     return ", ".join(parts)
-
-
-def _label_text(ask: Ask) -> str:
-    if not ask.selector:
-        return ""
-    return f", on a node labelled {listing(f'{key}={value}' for key, value in sorted(ask.selector.items()))}"

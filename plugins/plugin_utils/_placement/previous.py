@@ -88,6 +88,8 @@ class Previous:
         self.blocked: list[dict[str, t.Any]] = []
         self.evicted: set[Name] = set()
         self._gpus_on: dict[int, list[int]] = {}
+        self._refusals: dict[tuple[int, int], str | None] = {}
+        self._kept: set[Placement] = set()
         if self.fleet.ours:
             self._adopt(requests)
 
@@ -152,6 +154,7 @@ class Previous:
                     self._leave(request, number, placement)
                 else:
                     self.ledger.place(placement)
+                    self._kept.add(placement)
             for member in request.members:
                 member.excluded.update(request.placements)
 
@@ -217,13 +220,13 @@ class Previous:
             at_part = ledger.part_at(gpu)
             if gpu not in ledger.part_free[at_part]:
                 return "in_use"
-            cause = ledger.refusal_to_stay(candidate.ask, ledger.part_pool[at_part])
+            cause = self._refusal(candidate, ledger.part_pool[at_part])
             if cause == "unhealthy":
                 risk = cause
             elif cause is not None:
                 return cause
             gpus.append(gpu)
-        cause = ledger.node_refusal(candidate.ask, node, state=READY)
+        cause = None if gpus else ledger.node_refusal(candidate.ask, node, state=READY)
         if cause is not None:
             return cause
         shard = Shard(node, (), candidate.memory_mib)
@@ -232,12 +235,18 @@ class Previous:
         shard.risk = risk
         need = shard.memory_mib + shard.shared_mib
         if need and not ledger.has_memory(node, need):
-            return "ram"
+            return "node_memory"
         if ledger.passthrough and not shard.memory_mib:
             # A VM that asked for nothing keeps the share it got, as far as it is still there.
             left = ledger.ram_left[node]
             shard.memory_mib = part.memory_mib if left is None else max(0, min(part.memory_mib, left - need))
         return shard
+
+    def _refusal(self, candidate: Candidate, pool: int) -> str | None:
+        key = candidate.number, pool
+        if key not in self._refusals:
+            self._refusals[key] = self.ledger.refusal_to_stay(candidate.ask, pool)
+        return self._refusals[key]
 
     def find_gpu(self, node: int, gpu: Mapping[str, t.Any], index: int) -> int | None:
         """Return the number of a GPU of the last plan on its node, or ``None`` when it is not there any more."""
@@ -341,7 +350,7 @@ class Previous:
                         {request.kind: request.name, "replica": number, **_at(was, request)}
                         | {"cause": cause, "lost": True}
                     )
-                elif self._is_same(placement, prior):
+                elif placement in self._kept or self._is_same(placement, prior):
                     retained.append(f"{request.name}/{number}")
                 else:
                     cause = self.causes.get(key) or (PREEMPT if key in evicted else default)

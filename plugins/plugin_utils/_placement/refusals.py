@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 import typing as t
+from functools import cached_property
+from heapq import nsmallest
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.codes import CODE_RANK
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import Explainer, cap_text
@@ -73,7 +75,7 @@ class Refusals:
 
     def _text(self, candidate: Candidate, tally: Tally, *, named: bool) -> str:
         head = self.explainer.headline(candidate, tally)
-        counts = self.explainer.reason(tally, candidate.ask, memory_mib=candidate.memory_mib)
+        counts = self.explainer.reason(tally, candidate)
         text = f"{head}: {counts}" if head else counts
         return f"{candidate.profile.name}: {text}" if named and candidate.profile is not None else text
 
@@ -121,18 +123,23 @@ class Refusals:
             return {"state": self.fleet.states[self.fleet.gpu_node[gpu]]}
         return {}
 
-    def _closed(self, request: Request) -> set[int]:
-        """Return the pools among which everybody who could make room can only move; none where a GPU is free there."""
+    @cached_property
+    def _users(self) -> dict[int, set[Candidate]]:
+        """Who has GPUs of which pool."""
         users: dict[int, set[Candidate]] = {}
         for other in self.requests:
             for placement in other.placements.values():
                 for shard in placement.shards:
                     for pool in (shard.pool,) if shard.pool >= 0 else map(self.ledger.pool_at, shard.gpus):
                         users.setdefault(pool, set()).add(placement.candidate)
+        return users
+
+    def _closed(self, request: Request) -> set[int]:
+        """Return the pools among which everybody who could make room can only move; none where a GPU is free there."""
         reached = {pool for candidate in request.candidates for pool in candidate.pools}
         queue = list(reached)
         for pool in queue:
-            for user in users.get(pool, ()):
+            for user in self._users.get(pool, ()):
                 for candidate in user.request.candidates:
                     fresh = [target for target in candidate.pools if target not in reached]
                     reached.update(fresh)
@@ -152,13 +159,13 @@ class Refusals:
             and closed.issuperset(pool for candidate in other.candidates for pool in candidate.pools)
         ]
         names = {name for pool in closed for name in self.writer.owners.get(pool, ())}
-        gpus = sorted(
-            gpu for pool in closed for part in self.ledger.pool_parts[pool] for gpu in self.fleet.node_pools[part].gpus
-        )
+        total = sum(self.ledger.pool_total[pool] for pool in closed)
+        parts = (self.fleet.node_pools[part].gpus for pool in closed for part in self.ledger.pool_parts[pool])
+        gpus = sorted(gpu for part in nsmallest(LISTED_GPUS, parts) for gpu in part)
         return {
             "roles": sorted(names | {other.name for other in short}),
-            "wanted": len(gpus) + sum(other.missing * _gpus_each(other) for other in short),
-            "gpu_count": len(gpus),
+            "wanted": total + sum(other.missing * _gpus_each(other) for other in short),
+            "gpu_count": total,
             "gpus": [self.helper.spot(gpu) for gpu in gpus[:LISTED_GPUS]],
         }
 

@@ -26,6 +26,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.arran
     Arrangement,
     Item,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.bound import Flow
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fill import (
     NOTHING,
     Ranking,
@@ -38,7 +39,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work 
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fill import (
         Filler,
@@ -51,8 +52,7 @@ if t.TYPE_CHECKING:
         Request,
     )
 
-# How many chains are tried, and how many occupants of a pool are looked at, where memory of nodes makes some impossible.
-MAX_CHAINS = 16
+# How many occupants of a pool are looked at where memory of nodes lets some of them not make room.
 MAX_OCCUPANTS = 64
 # How many nodes (or sets of nodes on one fabric) are tried for one replica, and how deep one thing may be moved for another.
 MAX_TARGETS, MAX_DEPTH = 48, 3
@@ -169,23 +169,18 @@ class Search:
         """Seat as many replicas as one chain allows; returns whether any was."""
         if whom.priority < self._closed_for:
             self._closed.clear()
-        banned: set[Move] = set()
-        for _unused in range(MAX_CHAINS):
-            chain, reached = self._find_chain(candidate, whom, banned, reserved)
-            if chain is None:
-                if not (self.claims_memory or reserved or banned):
-                    self._closed.update(reached)
-                    self._closed_for = whom.priority
-                return False
-            failed = self._apply(candidate, whom, numbers, chain, reserved)
-            if failed is None:
-                return True
-            banned.add(failed)
-        self.is_cut = True
-        return False
+        chain, reached = self._find_chain(candidate, whom, reserved)
+        if chain is None:
+            if not (self.claims_memory or reserved):
+                self._closed.update(reached)
+                self._closed_for = whom.priority
+            return False
+        is_seated = self._apply(candidate, whom, numbers, chain, reserved)
+        self.is_cut = self.is_cut or not is_seated
+        return is_seated
 
     def _find_chain(
-        self, candidate: Candidate, whom: Request, banned: Collection[Move], reserved: Reserved
+        self, candidate: Candidate, whom: Request, reserved: Reserved
     ) -> tuple[Chain | None, tuple[int, ...]]:
         """Return the shortest chain to a free GPU, and the pools that were reached on the way.
 
@@ -213,10 +208,8 @@ class Search:
                         continue
                     for target in into.pools:
                         if target not in came and target not in closed:
-                            step = Move(number, pool, target, into.number)
-                            if step not in banned:
-                                came[target] = step
-                                queue.append(target)
+                            came[target] = Move(number, pool, target, into.number)
+                            queue.append(target)
         return None, tuple(queue)
 
     def _is_open(self, candidate: Candidate, pool: int, reserved: Reserved) -> bool:
@@ -225,13 +218,8 @@ class Search:
             return True
         return any(self.filler.is_open(candidate, part, reserved) for part in self.ledger.open_parts((pool,)))
 
-    def _apply(
-        self, candidate: Candidate, whom: Request, numbers: list[int], chain: Chain, reserved: Reserved
-    ) -> Move | None:
-        """Walk the chain from its free end, as often as every pool on it allows.
-
-        Returns ``None`` when somebody was seated, else the move that memory made impossible.
-        """
+    def _apply(self, candidate: Candidate, whom: Request, numbers: list[int], chain: Chain, reserved: Reserved) -> bool:
+        """Walk the chain from its free end, as often as every pool on it allows; returns whether anybody was seated."""
         ledger = self.ledger
         movers = [*(self.candidates[move.into] for move in chain.moves), candidate]
         wanted = min(
@@ -239,13 +227,12 @@ class Search:
             ledger.pool_free[chain.end],
             *(len(ledger.movable[move.leaves][move.mover]) for move in chain.moves),
         )
-        last = chain.moves[0] if chain.moves else Move(candidate.number, -1, chain.end, candidate.number)
         done = False
         for part in self.filler.parts_in_order(movers[0], (chain.end,)):
             while wanted and self.filler.is_open(movers[0], part, reserved):
                 leaving = self._rehearse(movers, chain, part, reserved)
-                if isinstance(leaving, Move):
-                    return None if done else leaving
+                if leaving is None:
+                    return done
                 gpu, pool = ledger.take_free(part), chain.end
                 for mover, move, placement in zip(movers, chain.moves, leaving, strict=False):
                     left = placement.shards[0].gpus[0]
@@ -257,7 +244,7 @@ class Search:
                 done = True
             if not wanted:
                 break
-        return None if done else last
+        return done
 
     def _shard(self, candidate: Candidate, gpu: int, pool: int) -> Shard:
         node = self.ledger.fleet.gpu_node[gpu]
@@ -265,8 +252,8 @@ class Search:
 
     def _rehearse(
         self, movers: Sequence[Candidate], chain: Chain, part: int, reserved: Reserved
-    ) -> list[Placement] | Move:
-        """Return who moves, one for each move: the last seated whose node has memory for who comes after."""
+    ) -> list[Placement] | None:
+        """Return who moves, one for each move: the last seated whose node has memory for who comes after, if any has."""
         ledger = self.ledger
         spent: dict[int, int] = {ledger.part_node[part]: movers[0].need(chain.end)}
         leaving: list[Placement] = []
@@ -287,7 +274,7 @@ class Search:
                     leaving.append(placement)
                     break
             else:
-                return move
+                return None
         return leaving
 
     # --- emptying nodes
@@ -341,6 +328,7 @@ class Search:
         if not arrangement.find():
             ledger.undo(mark)
             task.whom.is_proven = task.whom.is_proven or arrangement.left > 0
+            self.is_cut = self.is_cut or arrangement.left <= 0
             return False
         for placement in movable:
             self._note_move(placement, task)
@@ -364,35 +352,15 @@ class Search:
         return self._steps >= MAX_STEPS or self._wasted >= MAX_WASTED
 
     def _is_hopeless(self, run: Sequence[Candidate], task: Task) -> bool:
-        """Whether it is proven that no moves can make room.
-
-        Nothing binds but GPUs, only single GPUs are in the way, and together with those that are free in all pools
-        that they could move to, there are too few.
-        """
+        """Whether it is proven that no moves can make room: not even as many GPUs can be freed, wherever they are."""
         if task.droppable:
             return False
-        return all(self._is_closed(candidate, task.whom) for candidate in run)
-
-    def _is_closed(self, candidate: Candidate, whom: Request) -> bool:
-        if not candidate.gpus:
-            return not candidate.memory_mib
-        ledger = self.ledger
-        reached = dict.fromkeys(candidate.pools)
-        queue = list(reached)
-        while queue:
-            pool = queue.pop()
-            for number, found in ledger.movable[pool].items():
-                occupant = self.candidates[number]
-                for into in occupant.request.alternatives(occupant, whom) if found else ():
-                    for target in into.pools:
-                        if target not in reached:
-                            reached[target] = None
-                            queue.append(target)
-        if self.claims_memory and any(ledger.movable[pool] for pool in reached):
-            return False
-        if any(ledger.pool_at(gpu) in reached for each in ledger.large.values() for s in each.shards for gpu in s.gpus):
-            return False
-        return sum(ledger.pool_free[pool] for pool in reached) < candidate.gpus * candidate.nodes
+        return all(
+            not Flow(self.ledger, self.candidates, task.whom).can_free(candidate)
+            if candidate.gpus
+            else not candidate.memory_mib
+            for candidate in run
+        )
 
     def _clear_some(self, replica: int, run: Sequence[Candidate], task: Task, reserved: Reserved, depth: int) -> bool:
         """Place a replica on nodes that are emptied for it."""

@@ -97,16 +97,25 @@ def _answer(names: list[str], hit: list[str], were: Mapping[str, int], after: Pl
         if missing > were[name]
     ]
     moves = [] if after.previous is None else after.previous.changes(after.search)["moves"]
-    copy_gb = sum(state.get("gb", 0) for move in moves for state in _states(move))
+    states = [state for move in moves for state in _states(move) if state["state"] != "held"]
+    copy_gb, copy_unknown = sum(state.get("gb", 0) for state in states), sum("gb" not in state for state in states)
     return {
         "nodes": names,
         "hit": list(dict.fromkeys(hit)),
         "moves": moves,
         "short": short,
         "copy_gb": copy_gb,
+        "copy_unknown": copy_unknown,
         "survives": not short,
-        "text": _text(names, hit, moves, short, copy_gb),
+        "text": _text(names, hit, moves, short, copy_text(copy_gb, copy_unknown)),
     }
+
+
+def copy_text(known_gb: float, unknown: int) -> str:
+    """Return how much has to be copied: the known sizes together, and whether that is all; nothing for nothing."""
+    if not unknown:
+        return f"{size_text(known_gb)} GB" if known_gb else ""
+    return f"at least {size_text(known_gb)} GB" if known_gb else "an unknown amount"
 
 
 def _states(move: Mapping[str, t.Any]) -> Iterable[Mapping[str, t.Any]]:
@@ -119,15 +128,15 @@ def _text(
     hit: list[str],
     moves: Sequence[Mapping[str, t.Any]],
     short: Sequence[Mapping[str, t.Any]],
-    copy_gb: float,
+    copy: str,
 ) -> str:
     head = " and ".join(names)
     if not hit:
         return f"{head}: yes, nothing of this plan runs there"
     told = [f"{_name(move)} to {_to(move)}" for move in moves]
     parts = [f"{plural(len(moves), 'replica')} can go elsewhere ({listing(told)})"] if moves else []
-    if copy_gb:
-        parts.append(f"{size_text(copy_gb)} GB of weights to copy")
+    if copy:
+        parts.append(f"{copy} of weights to copy")
     if short:
         parts.insert(0, "short of " + listing(f"{each['missing'] - each['before']} {each['name']}" for each in short))
     return f"{head}: {'no' if short else 'yes'}, {', '.join(parts)}"

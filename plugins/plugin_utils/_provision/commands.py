@@ -81,22 +81,24 @@ def _of_vm(one: Mapping[str, t.Any]) -> Iterable[str]:
     vmid, config = one["vmid"], one["config"]
     path = f"/nodes/{one['pve_node']}/qemu"
     source = one.get("source") or {}
+    pool = {"pool": one["pool"]} if "pool" in one else {}
     yield ""
     yield f"# {one['name']} on {one['pve_node']}"
     disk = str(config.get("scsi0", ""))
     storage, _colon, rest = disk.partition(":")
     size, _comma, options = rest.partition(",")
     if "template" in source:
-        to = {"storage": storage} if disk else {}
+        full = source.get("full", True)
+        to = {"storage": storage} if disk and full else {}
         clone = f"{path}/{source['template']}/clone"
-        yield _command("create", clone, {"newid": vmid, "name": one["name"], "full": 1, **to})
+        yield _command("create", clone, {"newid": vmid, "name": one["name"], "full": int(full), **to, **pool})
         later = {key: value for key, value in config.items() if key not in ("name", "scsi0")}
         yield _command("set", f"{path}/{vmid}/config", later)
     elif "image" in source:
         first = ",".join(part for part in (f"{storage}:0", f"import-from={source['image']}", options) if part)
-        yield _command("create", path, {"vmid": vmid, **config, "scsi0": first})
+        yield _command("create", path, {"vmid": vmid, **config, "scsi0": first, **pool})
     else:
-        yield _command("create", path, {"vmid": vmid, **config})
+        yield _command("create", path, {"vmid": vmid, **config, **pool})
     if source and size:
         yield _command("set", f"{path}/{vmid}/resize", {"disk": "scsi0", "size": f"{size}G"})
     if one["start"]:

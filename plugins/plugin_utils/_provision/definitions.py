@@ -27,7 +27,6 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.place
     Placement,
     placements,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
     mapping_id,
     parse_address,
@@ -42,7 +41,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.setti
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label, natural_key
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
 
@@ -86,6 +85,11 @@ class _Wanted:
         return ", ".join(one.label for one, _part in self.members)
 
     @property
+    def place(self) -> Entry:
+        """Return where an error about it is."""
+        return {"node": self.node, "name": self.name}
+
+    @property
     def where(self) -> str:
         """How an error about it begins."""
         return f"{self.name} ({self.what})"
@@ -117,14 +121,19 @@ class _Gpu(t.NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """The definitions that could be made, and one text for each thing that is wrong."""
+    """The definitions that could be made, and what is wrong, each with its place: C(node) and C(vm), as far as it has them.
+
+    ``unmade`` are the names of VMs of the plan that have no definition.
+    """
 
     vms: tuple[Entry, ...]
-    errors: tuple[str, ...]
+    problems: tuple[tuple[Mapping[str, str], str], ...] = ()
+    unmade: frozenset[str] = frozenset()
 
-    def document(self) -> Entry:
-        """Return the file of definitions."""
-        return vms_document(list(self.vms))
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """One text for each thing that is wrong."""
+        return tuple(dict.fromkeys(text for _place, text in self.problems))
 
 
 def make_definitions(
@@ -148,12 +157,14 @@ def make_definitions(
     """
     maker = _Maker(roles, nodes, list(previous), settings or Settings())
     maker.note_mappings(mappings)
-    made = [one for one in map(maker.definition, maker.wanted(plan)) if one is not None]
+    wanted = maker.wanted(plan)
+    made = [one for one in map(maker.definition, wanted) if one is not None]
     maker.number(made, list(taken))
-    maker.check(made)
+    maker.check(made, {want.name for want in wanted})
     # A VM without a number could not be told from others: its error says why it has none.
     vms = tuple(one for one in made if one["vmid"] is not None and maker.mark(one))
-    return Definitions(vms=vms, errors=tuple(dict.fromkeys(maker.errors)))
+    unmade = frozenset(want.name for want in wanted) - {one["name"] for one in vms}
+    return Definitions(vms=vms, problems=tuple(maker.problems), unmade=unmade)
 
 
 def place_of(name: str, settings: Settings, profile: Mapping[str, t.Any]) -> tuple[str, str]:
@@ -171,14 +182,22 @@ class _Maker:
         previous: Sequence[Mapping[str, t.Any]],
         settings: Settings,
     ) -> None:
-        self.errors: list[str] = []
-        self.vm_of_role = role_settings(sorted(roles, key=lambda role: str(role.get("name"))), self.errors)
+        self.problems: list[tuple[Mapping[str, str], str]] = []
+        self.wrong_roles: dict[str, list[str]] = {}
+        self.vm_of_role = role_settings(sorted(roles, key=lambda role: str(role.get("name"))), self.wrong_roles)
         self.priorities = {str(role.get("name")): role.get("priority") for role in roles}
         self.nodes = {str(node.get("name")): node for node in nodes}
         self.settings = settings
         # By cluster, and by node for the same node under another name of its API, such as an address in place of a name.
         self.previous = {(one.get(key), one.get("name")): one for key in ("node", "cluster") for one in previous}
         self.names: dict[tuple[str, str, str], list[str]] = {}
+
+    def fail(self, error: str, *about: Mapping[str, t.Any]) -> None:
+        """Note what is wrong with VMs, or with none of them."""
+        for one in about:
+            self.problems.append(({"node": one["node"], "vm": one["name"]}, error))
+        if not about:
+            self.problems.append(({}, error))
 
     # What is there already
 
@@ -212,23 +231,30 @@ class _Maker:
                     first.members.sort(key=lambda member: (natural_key(member[0].name), member[0].replica))
                 else:
                     what = f"{first.what} and {one.what} would both be the VM {one.name}"
-                    self.errors.append(f"{what}: rename the role or the model")
+                    self.fail(f"{what}: rename the role or the model", first.place)
+        in_plan = {role for want in found.values() for role in want.roles}
+        for name in sorted(set(self.wrong_roles) - in_plan, key=natural_key):
+            for error in self.wrong_roles[name]:
+                self.fail(error)
         return sorted(found.values(), key=lambda want: natural_key(want.name))
 
     # One VM
 
     def definition(self, want: _Wanted) -> Entry | None:
         """Return the definition of a VM, still without a vmid; None where something is wrong with it."""
+        wrong = [error for role in want.roles for error in self.wrong_roles.get(role, ())]
+        for error in wrong:
+            self.fail(error, want.place)
         profile = self.nodes.get(want.node, {})
         cluster, pve_node = place_of(want.node, self.settings, profile)
         if not _NODE_NAME.fullmatch(pve_node):
             error = f"{pve_node!r} is not a valid name of a node in Proxmox VE; set pve_node of {want.node}"
-            self.errors.append(f"{want.where}: {error}")
+            self.fail(f"{want.where}: {error}", want.place)
             return None
         gpus = self._gpus(want, profile, (cluster, pve_node))
         says = self._says(want)
         memory = self._memory(want)
-        if gpus is None or memory is None:
+        if gpus is None or memory is None or wrong:
             return None
         owner: Entry = {want.first.kind: want.first.name, "replica": want.first.replica}
         if len(want.first.parts) > 1:
@@ -246,8 +272,9 @@ class _Maker:
             "fingerprint": want.fingerprint,
             "mappings": [gpu.mapping for gpu in gpus],
             "config": self._config(want, says, gpus, cores=cores, memory=memory),
-            "source": next(({key: says[key]} for key in ("template", "image") if key in says), None),
+            "source": _source(says),
             "start": says.get("start", True),
+            **({"pool": says["pool"]} if "pool" in says else {}),
         }
 
     def _says(self, want: _Wanted) -> Entry:
@@ -273,7 +300,7 @@ class _Maker:
         if memory >= LEAST_MIB:
             return int(memory)
         how = "plan for passthrough, or set vm.memory_mib of the role" if not sizes else "give its node more memory"
-        self.errors.append(f"{want.where}: has no memory in the plan; {how}")
+        self.fail(f"{want.where}: has no memory in the plan; {how}", want.place)
         return None
 
     # GPUs
@@ -284,29 +311,35 @@ class _Maker:
         found: dict[Address, _Gpu] = {}
         complete = True
         for index, told in want.gpus.items():
-            gpu = self._gpu(f"{want.where}: GPU {index} of {want.node}", _find_gpu(profile, index, told), told, last)
+            gpu = self._gpu(want, index, _find_gpu(profile, index, told), told, last)
             if gpu is None:
                 complete = False
                 continue
             if gpu.address in found:
                 error = f"GPU {gpu.address.text} of {want.node} appears twice; collect the node again"
-                self.errors.append(f"{want.where}: {error}")
+                self.fail(f"{want.where}: {error}", want.place)
                 complete = False
             name = gpu.mapping.get("id") or self._mapping_name(place, gpu.address, last)
             found[gpu.address] = gpu._replace(mapping={"id": name, "node": place[1], **gpu.mapping})
         if len(found) > MAX_GPUS:
-            self.errors.append(f"{want.where}: {len(found)} GPUs are more than the {MAX_GPUS} that a VM can have")
+            self.fail(f"{want.where}: {len(found)} GPUs are more than the {MAX_GPUS} that a VM can have", want.place)
             complete = False
         return [found[address] for address in sorted(found)] if complete else None
 
     def _gpu(
-        self, where: str, known: Mapping[str, t.Any], told: Mapping[str, t.Any], last: Mapping[str, t.Any]
+        self,
+        want: _Wanted,
+        index: int,
+        known: Mapping[str, t.Any],
+        told: Mapping[str, t.Any],
+        last: Mapping[str, t.Any],
     ) -> _Gpu | None:
+        where = f"{want.where}: GPU {index} of {want.node}"
         pci = known.get("pci") or {}
         address = parse_address(pci.get("address")) or parse_address(told.get("pci_address"))
         remedy = "collect the node again, or state it in knaster_gpus"
         if address is None:
-            self.errors.append(f"{where}: its PCI address is not known; {remedy}")
+            self.fail(f"{where}: its PCI address is not known; {remedy}", want.place)
             return None
         identity = parse_id(pci.get("id"))
         if identity is None:
@@ -314,7 +347,7 @@ class _Maker:
             for entry in last.get("mappings") or []:
                 if parse_address(entry.get("path")) == address._replace(function=0):
                     return _Gpu(address, dict(entry), None)
-            self.errors.append(f"{where}: what Proxmox VE compares of it is not known (pci.id); {remedy}")
+            self.fail(f"{where}: what Proxmox VE compares of it is not known (pci.id); {remedy}", want.place)
             return None
         mapping: Entry = {"path": _path(address, pci.get("iommu_peers") or []), "pci_id": identity}
         subsystem, group, numa = parse_id(pci.get("subsystem_id")), pci.get("iommu_group"), pci.get("numa_node")
@@ -347,7 +380,6 @@ class _Maker:
             "name": want.name,
             "ostype": "l26",
             "machine": "q35",
-            "bios": "ovmf",
             "cpu": "host",
             "cores": cores,
             "memory": memory,
@@ -355,18 +387,25 @@ class _Maker:
             "scsihw": "virtio-scsi-single",
             "agent": "enabled=1",
             "onboot": 1,
-            "net0": f"virtio,bridge={says.get('bridge', DEFAULT_BRIDGE)}"
-            + (f",tag={says['vlan']}" if "vlan" in says else ""),
+            "net0": _network({"bridge": DEFAULT_BRIDGE, **says}),
+            **{f"net{at}": _network(network) for at, network in enumerate(says.get("networks", ()), 1)},
         }
         # The disks of a template come along; one of them is only said where its size or place is.
         if "template" not in says:
+            config["bios"] = "ovmf"
             config["efidisk0"] = f"{storage}:1,efitype=4m,format=raw,pre-enrolled-keys=0"
             config["boot"] = "order=scsi0" if "image" in says else "order=scsi0;net0"
         if "template" not in says or "disk_gb" in says or "storage" in says:
             config["scsi0"] = f"{storage}:{says.get('disk_gb', DEFAULT_DISK_GB)},{_DISK}"
-        config |= {f"hostpci{at}": f"mapping={gpu.mapping['id']},pcie=1" for at, gpu in enumerate(gpus)}
+        for at, disk in enumerate(says.get("disks", ()), 1):
+            options = _options(disk, ("backup", "cache"))
+            config[f"scsi{at}"] = f"{disk.get('storage', storage)}:{disk['gb']},{_DISK}{options}"
+        options = _options(says.get("hostpci", {}), ("rombar", "x-vga", "romfile", "mdev"))
+        config |= {f"hostpci{at}": f"mapping={gpu.mapping['id']},pcie=1{options}" for at, gpu in enumerate(gpus)}
         numa = {gpu.numa for gpu in gpus}
-        if len(numa) == 1 and None not in numa:
+        # Whoever says something of the topology says all of it.
+        topology = {key for key in says["config"] if re.fullmatch(r"numa\d*|sockets|vcpus|hotplug", key)}
+        if len(numa) == 1 and None not in numa and not topology:
             last = f"0-{cores - 1}" if cores > 1 else "0"
             config |= {"numa": 1, "numa0": f"cpus={last},hostnodes={numa.pop()},memory={memory},policy=preferred"}
         config |= self._cloud_init(want.name, says, storage)
@@ -376,12 +415,16 @@ class _Maker:
         return config | {"tags": ";".join(sorted(tags)), **says["config"]}
 
     def _cloud_init(self, name: str, says: Mapping[str, t.Any], storage: str) -> Entry:
-        given = dict(says["cloud_init"])
+        # An empty value is none: Proxmox VE would keep it and not give it back.
+        given = {key: text for key, text in says["cloud_init"].items() if str(text).strip()}
         if name in self.settings.addresses:
             given["ipconfig0"] = self.settings.addresses[name]
         if not given:
             return {}
         given.setdefault("ipconfig0", "ip=dhcp")
+        for at, network in enumerate(says.get("networks", ()), 1):
+            if "address" in network:
+                given.setdefault(f"ipconfig{at}", network["address"])
         if "sshkeys" in given:
             # Proxmox VE stores the keys in this form, and takes no other.
             given["sshkeys"] = quote(str(given["sshkeys"]).strip() + "\n", safe="")
@@ -416,45 +459,49 @@ class _Maker:
             vmid = last if last in there or not there else min(there)
             owner = name if vmid is None else owners.setdefault((cluster, vmid), name)
             if owner != name:
-                self.errors.append(f"{name} and {owner} have the same vmid {vmid} in the last definitions")
+                self.fail(f"{name} and {owner} have the same vmid {vmid} in the last definitions", one)
             elif vmid is not None:
                 one["vmid"] = vmid
+                address = self._last(cluster, one["node"], name).get("address")
+                one.update({"address": address} if address else {})
                 used.setdefault(cluster, set()).add(vmid)
         for one in made:
             if one["vmid"] is None:
                 one["vmid"] = _free(one["name"], low, high, used.setdefault(one["cluster"], set()))
                 if one["vmid"] is None:
                     range_text = f"no vmid from {low} to {high} is free in {one['cluster']}"
-                    self.errors.append(f"{one['name']}: {range_text}; widen the range")
+                    self.fail(f"{one['name']}: {range_text}; widen the range", one)
 
     def mark(self, one: Entry) -> bool:
         """Put the mark into a definition; one that the module would refuse is an error here already."""
         try:
-            checked = definition({**one, "node": one["pve_node"]})
+            checked = definition({**one, "node": one["pve_node"], "fleet": self.settings.fleet})
         except DefinitionError as exc:
-            self.errors += [f"{one['name']}: {error}" for error in exc.errors]
+            for error in exc.errors:
+                self.fail(f"{one['name']}: {error}", one)
             return False
         one["config"]["description"] = checked.mark.line()
         return True
 
     # What only shows in all of them together
 
-    def check(self, made: Sequence[Entry]) -> None:
+    def check(self, made: Sequence[Entry], names: Collection[str]) -> None:
         """Find GPUs, mappings and addresses that two VMs would share."""
-        owners: dict[t.Any, str] = {}
+        owners: dict[t.Any, Entry] = {}
         paths: dict[tuple[str, str, str], str] = {}
         for one in made:
             for what, key in _sole_things(one):
-                owner = owners.setdefault(key, one["name"])
-                if owner != one["name"]:
-                    self.errors.append(f"{one['name']} and {owner} would share {what}; give one of them another")
+                owner = owners.setdefault(key, one)
+                if owner is not one:
+                    error = f"{one['name']} and {owner['name']} would share {what}; give one of them another"
+                    self.fail(error, one, owner)
             for entry in one["mappings"]:
                 path = str(entry["path"]).partition(".")[0]
                 if paths.setdefault((one["cluster"], entry["node"], entry["id"]), path) != path:
                     error = f"the mapping {entry['id']} would stand for two GPUs of {entry['node']}"
-                    self.errors.append(f"{one['name']}: {error}; set another mapping_prefix")
-        unknown = set(self.settings.addresses) - {one["name"] for one in made} if made else ()
-        self.errors += [f"settings.addresses.{name}: the plan has no VM of this name" for name in sorted(unknown)]
+                    self.fail(f"{one['name']}: {error}; set another mapping_prefix", one)
+        for name in sorted(set(self.settings.addresses) - set(names) if made else ()):
+            self.fail(f"settings.addresses.{name}: the plan has no VM of this name")
 
 
 def _sole_things(one: Entry) -> Iterable[tuple[str, t.Any]]:
@@ -489,6 +536,25 @@ def _path(address: Address, peers: Sequence[Entry]) -> str:
         one is not None and one.slot == address.slot and one != address for one in beside
     )
     return address.slot.text if whole else address.text
+
+
+def _source(says: Mapping[str, t.Any]) -> Entry | None:
+    """What the first disk is made from; None for an empty one."""
+    if "template" in says:
+        return {"template": says["template"], **({"full": False} if says.get("linked_clone") else {})}
+    return {"image": says["image"]} if "image" in says else None
+
+
+def _network(says: Mapping[str, t.Any]) -> str:
+    model = f"virtio={str(says['mac']).upper()}" if "mac" in says else "virtio"
+    options = _options({"tag": says["vlan"]} if "vlan" in says else {}, ("tag",))
+    return f"{model},bridge={says['bridge']}{options}{_options(says, ('firewall', 'mtu'))}"
+
+
+def _options(says: Mapping[str, t.Any], names: Iterable[str]) -> str:
+    """The parts of a text that are said, each behind a comma, truth values as Proxmox VE has them."""
+    said = {name: says[name] for name in names if name in says}
+    return "".join(f",{name}={int(value) if isinstance(value, bool) else value}" for name, value in said.items())
 
 
 def _default_cores(gpus: int, profile: Mapping[str, t.Any]) -> int:

@@ -21,7 +21,7 @@ ERROR, WARNING, INFO = SEVERITIES = ("error", "warning", "info")
 
 # By code, with a variant behind a dot where one code has several texts.
 FINDINGS: Mapping[str, tuple[str, str, str]] = {
-    "definition": (ERROR, "{error}", "Nothing is done before that is right"),
+    "definition": (ERROR, "{error}", "Put that right; until then its VM stays as it is"),
     "cluster_unknown": (
         ERROR,
         "it is not known how to reach the API for {vms}",
@@ -45,13 +45,28 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     ),
     "vmid_taken": (
         ERROR,
-        "vmid {vmid} belongs to the {kind} {name} on {node}, which is not managed by knaster.inventory",
+        "vmid {vmid} belongs to the {kind} {name} on {node}, which {owner}",
         "Remove the entry of the VM from the file of definitions, so that it gets another number",
+    ),
+    "vmid_taken.mark": (
+        ERROR,
+        "the VM {name} (VM {vmid}) on {node} was ours, and does not carry our mark any more",
+        "To manage it again, put this line back into its description: {line}",
     ),
     "name_taken": (
         WARNING,
-        "{kind} {vmid} on {node}, which is not managed by knaster.inventory, has the same name",
+        "{kind} {vmid} on {node}, which {owner}, has the same name",
         "Rename one of the two; otherwise names in the network are ambiguous",
+    ),
+    "node_unreadable": (
+        ERROR,
+        "the node is online but could not be read: {error}",
+        "Check the node and the privileges of the token",
+    ),
+    "wrong_node.ha": (
+        ERROR,
+        "VM {vmid} is on {there}, and the plan has it on {planned}, and high availability looks after it",
+        "Move it there: ha-manager migrate vm:{vmid} {planned}; or remove it from high availability",
     ),
     "wrong_node": (
         ERROR,
@@ -66,7 +81,7 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "recreated": (
         INFO,
         "VM {vmid} is on {there}, and the plan has it on {planned}",
-        "It is removed there and re-created here",
+        "It is removed there with {along}, and re-created here; jobs keep its number",
     ),
     "no_source": (
         WARNING,
@@ -104,6 +119,33 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         "{node} has no bridge {bridge}; it has {known}",
         "Set bridge, or make it and apply the network of the node",
     ),
+    "snippet_missing": (ERROR, "{node} has no snippet {snippet}", "Put it there, or take it out of cicustom"),
+    "snippet_missing.storage": (
+        ERROR,
+        "the snippet {snippet} is on the storage {storage}, which {node} does not have",
+        "Put it on a storage of the node, or take it out of cicustom",
+    ),
+    "snippet_missing.content": (
+        ERROR,
+        "the snippet {snippet} is on the storage {storage}, which takes no snippets",
+        "Allow the content snippets there, or put it on another storage",
+    ),
+    "numa": (
+        ERROR,
+        "it would not start: {problem}",
+        "Remove the numa keys from the VM or its template, or set all of them in config",
+    ),
+    "template_bios": (
+        WARNING,
+        "template {template} has the bios {there}, and config says {bios}, with which its disk may not boot",
+        "Leave bios out of config, or make a template with it",
+    ),
+    "root_only": (
+        ERROR,
+        "{key} can be set only by root, not by an API token",
+        "Leave it out, or use the password of root@pam for this cluster",
+    ),
+    "pool_missing": (ERROR, "there is no pool {pool}; there are {known}", "Make it in Proxmox VE, or set another pool"),
     "cores": (
         ERROR,
         "it has {cores} cores, and {node} has {threads}",
@@ -132,7 +174,7 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     ),
     "gpu_held.external": (
         ERROR,
-        "{holder}, which is not managed by knaster.inventory, {state} the GPU at {gpu}",
+        "{holder}, which {owner}, {state} the GPU at {gpu}",
         "Take the GPU from that VM, or collect the node again, so that the plan leaves the GPU alone",
     ),
     "gpu_held.manual": (
@@ -144,6 +186,21 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         ERROR,
         "{holder}, which is in no plan any more, has the GPU at {gpu}",
         "Set provision_prune to remove that VM, or take the GPU from it",
+    ),
+    "gpu_held.kept": (
+        ERROR,
+        "{holder}, which is kept, has the GPU at {gpu}",
+        "See what is said of that VM, or take the GPU from it",
+    ),
+    "gpu_held.stuck": (
+        ERROR,
+        "the GPU at {gpu} comes from {holder}, which cannot be changed in this run",
+        "Put right what is said of that VM first",
+    ),
+    "gpu_mdev": (
+        ERROR,
+        "the GPU at {gpu} offers mediated devices, so its mapping does not match when the VM starts",
+        "Stop the driver that makes them on {node}, or set hostpci.mdev to the type that the VM is to have",
     ),
     "needs_stop.holder": (
         ERROR,
@@ -172,18 +229,73 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     ),
     "orphan": (
         WARNING,
-        "{name} (VM {vmid} on {there}) carries our mark and is in no plan",
+        "VM {vmid} on {there} carries our mark and is in no plan",
         "Set provision_prune to remove it with its disks, or take the mark out of its description to keep it",
     ),
     "orphan.pruned": (
         INFO,
-        "{name} (VM {vmid} on {there}) carries our mark and is in no plan",
-        "It is removed with its disks",
+        "VM {vmid} on {there} carries our mark and is in no plan",
+        "It is removed with {along}",
+    ),
+    "orphan.lost": (
+        WARNING,
+        "VM {vmid} on {there} is kept: {what} is wanted, and {missing} of it have no place in the plan",
+        "Bring back the GPU or the node and plan again; it is removed only when the catalog does not want it any more",
+    ),
+    "orphan.moved": (
+        WARNING,
+        "VM {vmid} on {there} is kept: the plan has it in another cluster",
+        "Move its data, then set provision_recreate to remove it here with its disks",
+    ),
+    "orphan.protected": (
+        WARNING,
+        "VM {vmid} on {there} is in no plan, and is kept because somebody protected it",
+        "Switch off its protection in Proxmox VE, if it may go",
+    ),
+    "orphan.locked": (
+        WARNING,
+        "VM {vmid} on {there} is in no plan, and is kept because it is locked ({lock})",
+        "Run again when that has ended",
+    ),
+    "orphan.ha": (
+        WARNING,
+        "VM {vmid} on {there} is in no plan, and is kept because high availability keeps it {state}",
+        "Remove vm:{vmid} from high availability, if it may go",
+    ),
+    "orphan.unknown": (
+        WARNING,
+        "VM {vmid} on {there} is in no plan, and is kept because high availability and jobs could not be read",
+        "Give the token Sys.Audit on /, and run again",
     ),
     "needs_stop.orphan": (
         ERROR,
-        "{name} (VM {vmid} on {there}) carries our mark and is in no plan, and it runs",
-        "Shut it down, or set provision_allow_stop",
+        "VM {vmid} on {there} carries our mark and is in no plan, and it runs",
+        "Shut it down, or set provision_allow_stop; it is removed with {along}",
+    ),
+    "prune_refused.layer": (
+        ERROR,
+        "{count} would be removed, but files of the catalog that the last definitions were made from were not read: {layers}",
+        "Give them back; if they are gone for good, remove their lines from layers in the file of definitions",
+    ),
+    "prune_refused.memory": (
+        ERROR,
+        "{count} would be removed, but there is no file of definitions that tells what was wanted last time",
+        "Run once without provision_prune, which writes the file, and look at what it says of them",
+    ),
+    "prune_refused.share": (
+        ERROR,
+        "{count} of {total} VMs would be removed, more than a third",
+        "Look at the catalog and the plan; if it is right, set provision_prune_max to {count}",
+    ),
+    "prune_refused.most": (
+        ERROR,
+        "{count} VMs would be removed, and provision_prune_max is {most}",
+        "Look at the catalog and the plan; if it is right, raise provision_prune_max",
+    ),
+    "fleet_unknown": (
+        ERROR,
+        "there are VMs of the fleets {fleets}, and the file of definitions does not say which fleet is yours",
+        "Restore the file, or set knaster_fleet to the one that is yours, or to a new name",
     ),
     "storage_missing": (
         ERROR,

@@ -11,8 +11,15 @@ from __future__ import annotations
 
 import re
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field
 
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.formats import numa_problems, root_only_keys
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.properties import (
+    is_drive,
+    parse_drive,
+    parse_option,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.findings import (
     ERROR,
     WARNING,
@@ -20,6 +27,12 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.findi
     make_finding,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import parse_address
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.orphans import (
+    Orphan,
+    Orphans,
+    find_orphans,
+    lost_with,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key, plural
 
@@ -48,8 +61,7 @@ VM_PRIVILEGES = (
     "VM.Config.Options",
     "VM.PowerMgmt",
 )
-STORAGE_PRIVILEGES = ("Datastore.AllocateSpace", "Datastore.Audit")
-MAPPING_PRIVILEGES = ("Mapping.Audit", "Mapping.Modify", "Mapping.Use")
+STORAGE_PRIVILEGES = ("Datastore.AllocateSpace",)
 
 # Storages on which a new disk takes only what is written to it: their room is a hint, and no limit.
 _THIN = frozenset(("lvmthin", "rbd", "zfspool", "cephfs"))
@@ -63,22 +75,32 @@ Definition = dict[str, t.Any]
 
 
 def find_problems(
-    vms: Sequence[Definition], clusters: Mapping[str, Cluster], *, allowed: Allowed | None = None
+    vms: Sequence[Definition],
+    clusters: Mapping[str, Cluster],
+    *,
+    allowed: Allowed | None = None,
+    orphans: Orphans | None = None,
+    last: Mapping[tuple[str, int], str] | None = None,
 ) -> list[Finding]:
     """Return what a comparison of definitions with the state of their clusters finds, the worst first.
 
     :param clusters: the state of each cluster by its name; one that is missing was not asked
+    :param orphans: VMs of ours that are in no plan; without it they are found, and what is wanted is not known
+    :param last: names of VMs of the last definitions by cluster and number
     """
-    found: list[Finding] = []
+    allowed = allowed or Allowed()
+    orphans = orphans or find_orphans(vms, clusters, allowed=allowed)
+    found: list[Finding] = [*(one.finding() for one in orphans.found), *orphans.refusals]
     by_cluster: dict[str, list[Definition]] = {name: [] for name in clusters}
     for one in vms:
         by_cluster.setdefault(one["cluster"], []).append(one)
     for name, there in by_cluster.items():
         if name in clusters:
-            found += _Check(clusters[name], there, allowed or Allowed()).run()
+            found += _Check(clusters[name], there, allowed, orphans.of(name), last or {}).run()
         else:
-            place = {"cluster": name, "node": there[0]["node"]}
-            found.append(make_finding("cluster_unknown", place=place, vms=plural(len(there), "VM")))
+            for node, count in Counter(one["node"] for one in there).items():
+                place = {"cluster": name, "node": node}
+                found.append(make_finding("cluster_unknown", place=place, vms=plural(count, "VM")))
     return sorted(found, key=Finding.order)
 
 
@@ -89,6 +111,8 @@ class _Check:
     cluster: Cluster
     vms: list[Definition]
     allowed: Allowed
+    orphans: Mapping[int, Orphan]
+    last: Mapping[tuple[str, int], str]
     found: list[Finding] = field(default_factory=list)
 
     def run(self) -> list[Finding]:
@@ -99,8 +123,11 @@ class _Check:
         self._privileges(reachable)
         for one in reachable:
             self._number(one)
+            self._pool(one)
             self._source(one)
-            self._bridge(one)
+            self._bridges(one)
+            self._snippets(one)
+            self._start(one)
             self._cards(one)
             self._cores(one)
             self._drift(one)
@@ -108,7 +135,6 @@ class _Check:
         self._room(reachable)
         self._memory(reachable)
         self._doubled()
-        self._orphans()
         return self.found
 
     def add(self, finding: str, about: Definition | str, severity: str | None = None, /, **facts: object) -> None:
@@ -131,7 +157,8 @@ class _Check:
                 known = ", ".join(sorted(self.cluster.nodes, key=natural_key))
                 self.add("node_unknown", there[0]["node"], node=name, known=known)
             elif not node.online:
-                self.add("node_offline", there[0]["node"], count=len(there))
+                key = "node_offline" if node.is_away else "node_unreadable"
+                self.add(key, there[0]["node"], count=len(there), error=node.error)
         return [one for one in self.vms if self.cluster.is_online(one["pve_node"])]
 
     # Privileges
@@ -140,11 +167,15 @@ class _Check:
         if self.cluster.privileges is None:
             return
         asked: dict[str, set[str]] = {}
+        # What is given on a pool counts for the VMs in it.
+        pools = {f"/vms/{one['vmid']}": one["pool"] for one in vms if "pool" in one}
         for path, names in (pair for one in vms for pair in self._needed(one)):
             asked.setdefault(path, set()).update(names)
         lacking: dict[str, tuple[set[str], list[str]]] = {}
         for path, wanted in asked.items():
             missing = self.cluster.lacking(path, wanted)
+            if missing and path in pools:
+                missing &= self.cluster.lacking(f"/pool/{pools[path]}", wanted)
             if missing:
                 root = "/".join(path.split("/")[: _ROOTS.get(path.split("/")[1], 2)]) or "/"
                 everything, paths = lacking.setdefault(root, (set(), []))
@@ -159,15 +190,22 @@ class _Check:
     def _needed(self, one: Definition) -> Iterable[tuple[str, Sequence[str]]]:
         """The privileges that a VM asks for, by path."""
         yield f"/vms/{one['vmid']}", VM_PRIVILEGES
-        yield f"/nodes/{one['pve_node']}", ("Sys.Audit",)
+        yield "/", ("Sys.Audit",)
         for entry in one["mappings"]:
-            yield f"/mapping/pci/{entry['id']}", MAPPING_PRIVILEGES
+            yield f"/mapping/pci/{entry['id']}", ("Mapping.Use",)
             yield "/mapping/pci", ("Mapping.Modify",)
+        if "pool" in one:
+            yield f"/pool/{one['pool']}", ("Pool.Audit",)
+        for kind, name in _other_mappings_of(one):
+            yield f"/mapping/{kind}/{name}", ("Mapping.Use",)
         for storage in _storages_of(one):
             yield f"/storage/{storage}", STORAGE_PRIVILEGES
-        bridge = _bridge_of(one)
-        if bridge is not None:
+        for bridge in _bridges_of(one):
             yield f"/sdn/zones/localnetwork/{bridge}", ("SDN.Use",)
+        image = str((one.get("source") or {}).get("image") or "").partition(":")[0]
+        either = {"Datastore.Audit", "Datastore.AllocateSpace"}
+        if image and not image.startswith("/") and self.cluster.lacking(f"/storage/{image}", either) == either:
+            yield f"/storage/{image}", ("Datastore.Audit",)
         template = (one.get("source") or {}).get("template")
         if template is not None and one["vmid"] not in self.cluster.guests:
             yield f"/vms/{template}", ("VM.Clone",)
@@ -180,15 +218,27 @@ class _Check:
         guest = self.cluster.guests.get(one["vmid"])
         if guest is not None and not guest.ours and not guest.making:
             name = guest.name or "without a name"
-            self.add("vmid_taken", one, vmid=one["vmid"], kind=guest.kind, name=name, node=guest.node)
+            facts = {"vmid": one["vmid"], "kind": guest.kind, "name": name, "node": guest.node, "owner": guest.owner}
+            was_ours = not guest.marked and self.last.get((self.cluster.name, one["vmid"])) == one["name"]
+            key = "vmid_taken.mark" if was_ours else "vmid_taken"
+            self.add(key, one, line=one["config"].get("description"), **facts)
         elif guest is not None and guest.ours and guest.node != one["pve_node"]:
             key = "wrong_node"
             if self.allowed.recreate:
                 key = "needs_stop.moved" if guest.running and not self.allowed.stop else "recreated"
-            self.add(key, one, vmid=one["vmid"], there=guest.node, planned=one["pve_node"])
+                key = "wrong_node.ha" if guest.ha else key
+            facts = {"vmid": one["vmid"], "there": guest.node, "planned": one["pve_node"], "along": lost_with(guest)}
+            self.add(key, one, **facts)
         for other in self.cluster.guests.values():
             if other.name == one["name"] and other.vmid != one["vmid"] and not other.ours:
-                self.add("name_taken", one, kind=other.kind, vmid=other.vmid, node=other.node)
+                self.add("name_taken", one, kind=other.kind, vmid=other.vmid, node=other.node, owner=other.owner)
+
+    def _pool(self, one: Definition) -> None:
+        pool = one.get("pool")
+        if pool is None or one["vmid"] in self.cluster.guests or pool in self.cluster.pools:
+            return
+        if self.cluster.privileges is None or not self.cluster.lacking(f"/pool/{pool}", ("Pool.Audit",)):
+            self.add("pool_missing", one, pool=pool, known=", ".join(sorted(self.cluster.pools)) or "none")
 
     def _source(self, one: Definition) -> None:
         source = one.get("source") or {}
@@ -216,24 +266,63 @@ class _Check:
                 facts = {"there": template.node, "storages": ", ".join(local), "node": one["pve_node"]}
                 self.add("template_elsewhere", one, template=number, **facts)
 
+    def _is_hidden(self, storage: str) -> bool:
+        """Return whether a storage is not shown because the user may not use it; that is told as a privilege."""
+        either = {"Datastore.Audit", "Datastore.AllocateSpace"}
+        return self.cluster.privileges is not None and self.cluster.lacking(f"/storage/{storage}", either) == either
+
     def _image(self, one: Definition, image: str) -> None:
         storages = self._node(one).storages
         name = image.partition(":")[0]
         volumes = storages[name].volumes if storages and name in storages else None
         if image.startswith("/"):
-            if self.cluster.identity != "the user root@pam":
+            if not self.cluster.is_root:
                 self.add("image_path", one, image=image)
-        elif storages is not None and name not in storages:
+        elif storages is not None and name not in storages and not self._is_hidden(name):
             self.add("image_missing.storage", one, image=image, storage=name, node=one["pve_node"])
         elif volumes is not None and image not in volumes:
             self.add("image_missing", one, image=image, node=one["pve_node"])
 
-    def _bridge(self, one: Definition) -> None:
-        bridge, known = _bridge_of(one), self._node(one).bridges
-        if bridge is not None and known is not None and bridge not in known:
-            self.add(
-                "bridge_missing", one, node=one["pve_node"], bridge=bridge, known=", ".join(sorted(known)) or "none"
+    def _bridges(self, one: Definition) -> None:
+        known = self._node(one).bridges
+        for bridge in _bridges_of(one) if known is not None else ():
+            # One that the user may not use is not shown; that is told as a privilege.
+            hidden = self.cluster.privileges is not None and self.cluster.lacking(
+                f"/sdn/zones/localnetwork/{bridge}", ("SDN.Use",)
             )
+            if bridge not in (known or ()) and not hidden:
+                names = ", ".join(sorted(known or ())) or "none"
+                self.add("bridge_missing", one, node=one["pve_node"], bridge=bridge, known=names)
+
+    def _snippets(self, one: Definition) -> None:
+        """Files of cloud-init that the VM names: Proxmox VE only looks for them when it starts."""
+        storages = self._node(one).storages or {}
+        for image in parse_option("cicustom", str(one["config"].get("cicustom", ""))).values():
+            name = image.partition(":")[0]
+            storage = storages.get(name)
+            if storage is None and storages and not self._is_hidden(name):
+                self.add("snippet_missing.storage", one, snippet=image, storage=name, node=one["pve_node"])
+            elif storage is not None and "snippets" not in storage.content:
+                self.add("snippet_missing.content", one, snippet=image, storage=name)
+            elif storage is not None and storage.volumes is not None and image not in storage.volumes:
+                self.add("snippet_missing", one, snippet=image, node=one["pve_node"])
+
+    def _start(self, one: Definition) -> None:
+        """What Proxmox VE only refuses when the VM starts, in what it will have then."""
+        guest = self.cluster.guests.get(one["vmid"])
+        template = self.cluster.guests.get((one.get("source") or {}).get("template") or 0)
+        base = guest.hardware if guest is not None and guest.ours else template.hardware if template else {}
+        given = {str(key): str(text) for key, text in one["config"].items()}
+        both = {**base, **given}
+        for problem in numa_problems(both):
+            self.add("numa", one, problem=problem)
+        if guest is None and template is not None and "bios" in given:
+            there = base.get("bios", "seabios")
+            if given["bios"] != there:
+                self.add("template_bios", one, template=template.vmid, there=there, bios=given["bios"])
+        if not self.cluster.is_root:
+            for key in root_only_keys(given):
+                self.add("root_only", one, key=key)
 
     def _cores(self, one: Definition) -> None:
         threads = self._node(one).cpus
@@ -265,6 +354,8 @@ class _Check:
         ):
             if planned != there and not (what == "IOMMU group" and there is None):
                 self.add("gpu_changed", one, gpu=gpu, what=what, there=_shown(there), planned=_shown(planned))
+        if card.mdev and not is_mdev(one, str(entry["id"])):
+            self.add("gpu_mdev", one, gpu=gpu, node=one["pve_node"])
         if card.iommu_group is None:
             self.add("iommu_off", one, gpu=gpu)
         else:
@@ -287,13 +378,17 @@ class _Check:
             guest = self.cluster.guests.get(holder.vmid)
             if not holder.certain:
                 self.add("gpu_pool", one, **facts)
-            elif not holder.ours or guest is None or not guest.ours:
+            elif guest is None or not guest.ours:
                 state = "runs with" if holder.running else "is configured with"
-                self.add("gpu_held.external", one, severity, state=state, **facts)
+                owner = guest.owner if guest is not None else "is not managed by knaster.inventory"
+                self.add("gpu_held.external", one, severity, state=state, owner=owner, **facts)
             elif guest.own is not None and holder.key not in guest.own and not self.allowed.strict:
                 self.add("gpu_held.manual", one, severity, vmid=holder.vmid, key=holder.key, **facts)
-            elif holder.vmid not in planned and not self.allowed.prune:
-                self.add("gpu_held.orphan", one, severity, **facts)
+            elif holder.vmid not in planned and holder.vmid not in self.orphans:
+                self.add("gpu_held.stuck", one, **facts)
+            elif holder.vmid not in planned and not self.orphans[holder.vmid].goes:
+                key = "gpu_held.kept" if self.allowed.prune else "gpu_held.orphan"
+                self.add(key, one, severity, **facts)
             elif holder.running and not self.allowed.stop:
                 self.add("needs_stop.holder", one, **facts)
 
@@ -327,16 +422,8 @@ class _Check:
                 by_name.setdefault(guest.name, []).append(guest)
         for name, guests in by_name.items():
             if len(guests) > 1:
-                self.add("doubled", guests[0].node, vmids=" and ".join(str(one.vmid) for one in guests), name=name)
-
-    def _orphans(self) -> None:
-        planned = {one["vmid"] for one in self.vms}
-        for guest in self.cluster.guests.values():
-            if guest.ours and guest.vmid not in planned:
-                key = "orphan"
-                if self.allowed.prune:
-                    key = "needs_stop.orphan" if guest.running and not self.allowed.stop else "orphan.pruned"
-                self.add(key, guest.node, name=guest.name, vmid=guest.vmid, there=guest.node)
+                vmids = " and ".join(str(one.vmid) for one in guests)
+                self.add("doubled", {"name": name, "node": guests[0].node}, vmids=vmids, name=name)
 
     # Room
 
@@ -346,6 +433,8 @@ class _Check:
             for name in _storages_of(one) if known is not None else ():
                 storage = (known or {}).get(name)
                 facts = {"storage": name, "node": one["pve_node"]}
+                if storage is None and self._is_hidden(name):
+                    continue
                 if storage is None:
                     self.add("storage_missing", one, known=", ".join(sorted(known or ())) or "none", **facts)
                 elif not storage.active:
@@ -375,7 +464,7 @@ class _Check:
             ours = [one for one in vms if one["pve_node"] == name]
             if not ours or node.memory_mib is None:
                 continue
-            here, planned = ({one["vmid"] for one in vms} for vms in (ours, self.vms))
+            here = {one["vmid"] for one in ours}
             others = [
                 guest.memory_mib
                 for guest in self.cluster.guests.values()
@@ -383,7 +472,7 @@ class _Check:
                 and guest.running
                 and guest.vmid not in here
                 # What is removed first takes no memory then.
-                and not (guest.ours and self.allowed.prune and guest.vmid not in planned)
+                and not (guest.vmid in self.orphans and self.orphans[guest.vmid].goes)
             ]
             running = {guest.vmid for guest in self.cluster.guests.values() if guest.running}
             asked = sum(int(one["config"]["memory"]) for one in ours if one["start"] or one["vmid"] in running)
@@ -395,13 +484,30 @@ class _Check:
                 self.add("memory", ours[0]["node"], severity, asked=asked, others=beside, **facts)
 
 
+def is_mdev(one: Definition, mapping: str) -> bool:
+    """Return whether a VM takes a part of the GPU of a mapping, a mediated device."""
+    options = [parse_option(key, str(text)) for key, text in one["config"].items() if key.startswith("hostpci")]
+    return any(option.get("mapping") == mapping and "mdev" in option for option in options)
+
+
 def _shown(value: t.Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _bridge_of(one: Definition) -> str | None:
-    match = re.search(r"(?:^|,)bridge=([^,]+)", str(one["config"].get("net0", "")))
-    return match[1] if match else None
+def _bridges_of(one: Definition) -> list[str]:
+    """The bridges of all its networks."""
+    texts = [str(text) for key, text in sorted(one["config"].items()) if re.fullmatch(r"net\d+", key)]
+    found = (re.search(r"(?:^|,)bridge=([^,]+)", text) for text in texts)
+    return list(dict.fromkeys(match[1] for match in found if match))
+
+
+def _other_mappings_of(one: Definition) -> Iterable[tuple[str, str]]:
+    """Kind and name of each mapping of a USB device or of a directory that it uses."""
+    for key, text in one["config"].items():
+        if re.fullmatch(r"usb\d+", key) and "mapping" in (parts := parse_option(key, str(text))):
+            yield "usb", parts["mapping"]
+        if re.fullmatch(r"virtiofs\d+", key):
+            yield "dir", parse_option(key, str(text)).get("dirid", "")
 
 
 def _disks_of(one: Definition) -> Iterable[tuple[str, float]]:
@@ -414,8 +520,8 @@ def _disks_of(one: Definition) -> Iterable[tuple[str, float]]:
 
 def _storages_of(one: Definition) -> list[str]:
     names = {name for name, _size in _disks_of(one)}
-    cloud = re.match(r"([A-Za-z][A-Za-z0-9._-]*):cloudinit(?:,|$)", str(one["config"].get("ide2", "")))
-    return sorted(names | ({cloud[1]} if cloud else set()))
+    drives = [parse_drive(str(text)) for key, text in one["config"].items() if is_drive(key)]
+    return sorted(names | {drive.storage for drive in drives if drive.is_cloudinit and drive.storage})
 
 
 def _says_the_same(entry: Mapping[str, t.Any], other: Mapping[str, t.Any]) -> bool:

@@ -28,14 +28,10 @@ DEFAULT_STORAGE = "local-lvm"
 DEFAULT_BRIDGE = "vmbr0"
 DEFAULT_DISK_GB = 64
 
-# What the plan decides, and what Proxmox VE lets only root set: an API token is refused there.
+# What the plan decides.
 _DECIDED = (
     "is decided by the plan or by another setting; leave it out",
     r"cores|description|digest|lock|memory|name|node|tags|template|vmid|(hostpci|ipconfig|unused)[0-9]+",
-)
-_ROOT_ONLY = (
-    "can be set only by root, not by an API token; leave it out",
-    "affinity|args|hookscript|hugepages|keephugepages|lxc|vmstatestorage",
 )
 
 
@@ -49,6 +45,7 @@ class Settings:
     vmid_first: int = DEFAULT_RANGE[0]
     vmid_last: int = DEFAULT_RANGE[1]
     mapping_prefix: str = DEFAULT_PREFIX
+    fleet: str = ""
 
     def of_node(self, node: str) -> Mapping[str, t.Any]:
         """Return the settings of one node."""
@@ -83,10 +80,10 @@ def read_settings(values: t.Any) -> Settings:
     return found
 
 
-def role_settings(roles: Iterable[Mapping[str, t.Any]], errors: list[str]) -> dict[str, Mapping[str, t.Any]]:
+def role_settings(roles: Iterable[Mapping[str, t.Any]], errors: dict[str, list[str]]) -> dict[str, Mapping[str, t.Any]]:
     """Return what each role says of its VMs, without what is null or 0.
 
-    :param errors: what is wrong is added here; a role with an error says nothing
+    :param errors: what is wrong is added here by role; a role with an error says nothing
     """
     found: dict[str, Mapping[str, t.Any]] = {}
     for role in roles:
@@ -95,18 +92,19 @@ def role_settings(roles: Iterable[Mapping[str, t.Any]], errors: list[str]) -> di
         wrong = [f"{format_path(one.path[2:])}: {one.message}" for one in violations]
         vm = _map(said.get("vm"))
         wrong += [f"vm{error}" for error in _vm_errors(vm)]
-        errors += [f"role {role.get('name')}: {error}" for error in wrong]
-        if not wrong:
+        if wrong:
+            errors[str(role.get("name"))] = [f"role {role.get('name')}: {error}" for error in wrong]
+        else:
             found[str(role.get("name"))] = {key: value for key, value in vm.items() if value or value is False}
     return found
 
 
 def _vm_errors(vm: Mapping[str, t.Any]) -> Iterator[str]:
     """Yield what a schema cannot say well, each with its path in front."""
-    for message, names in (_DECIDED, _ROOT_ONLY):
-        for key in _map(vm.get("config")):
-            if re.fullmatch(names, str(key)):
-                yield f".config.{key}: {message}"
+    message, names = _DECIDED
+    for key in _map(vm.get("config")):
+        if re.fullmatch(names, str(key)):
+            yield f".config.{key}: {message}"
     if "cipassword" in _map(vm.get("cloud_init")):
         yield ".cloud_init.cipassword: a password does not belong in a file of definitions; give sshkeys"
     if "template" in vm and "image" in vm:

@@ -10,16 +10,19 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import parse_mapping_mark
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import parse_address
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ansible_collections.knaster.inventory.plugins.module_utils._pci import Address
 
 _MAKING = frozenset(("create", "clone"))
+# What stands for a device that goes with the next start.
+_REMOVED = "(removed)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,7 @@ class Holder:
     ours: bool
     key: str
     certain: bool
+    later: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,7 @@ class Card:
     subsystem_id: str | None
     iommu_group: int | None
     what: str
+    mdev: bool = False
     holders: tuple[Holder, ...] = ()
 
 
@@ -62,7 +67,11 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """A VM or container; ``name`` is that of the mark where it is ours."""
+    """A VM or container; ``name`` is that of the mark where it has one.
+
+    ``fleet`` is that of the mark, empty where the mark names none. ``ha`` is the state that high availability is to keep it
+    in, empty where it does not look after it; ``ha`` and ``jobs`` are None where they could not be read.
+    """
 
     vmid: int
     kind: str
@@ -76,14 +85,26 @@ class Guest:
     making: bool = False
     devices: tuple[str, ...] = ()
     own: frozenset[str] | None = None
+    marked: bool = False
+    fleet: str = ""
+    lock: str = ""
+    ha: str | None = ""
+    jobs: tuple[str, ...] | None = ()
+    hardware: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> str:
+        """Whose it is, in words."""
+        return f"belongs to the fleet {self.fleet}" if self.fleet else "is not managed by knaster.inventory"
 
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A node; None is what could not be asked."""
+    """A node; None is what could not be asked. It is away where Proxmox VE itself says so."""
 
     online: bool
     error: str | None = None
+    is_away: bool = False
     cpus: int | None = None
     memory_mib: int | None = None
     bridges: frozenset[str] | None = None
@@ -93,7 +114,11 @@ class Node:
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """A cluster; ``error`` says why nothing is known of it."""
+    """A cluster; ``error`` says why nothing is known of it.
+
+    ``makers`` are the fleets that made its mappings, and ``parted`` the mappings that hand out parts of GPUs. ``pools`` are
+    those that the user may see.
+    """
 
     name: str
     error: str | None = None
@@ -101,8 +126,25 @@ class Cluster:
     nodes: dict[str, Node] = field(default_factory=dict)
     guests: dict[int, Guest] = field(default_factory=dict)
     mappings: dict[str, list[dict[str, t.Any]]] = field(default_factory=dict)
+    makers: dict[str, str | None] = field(default_factory=dict)
+    parted: set[str] = field(default_factory=set)
+    pools: frozenset[str] = frozenset()
     privileges: dict[str, frozenset[str]] | None = None
     warnings: tuple[str, ...] = ()
+
+    def claim(self, fleet: str, known: Collection[tuple[int, str]]) -> None:
+        """Find out which of the VMs with a mark are ours: those of our fleet, and those without one that are known.
+
+        :param known: number and name of the VMs that the file of definitions has
+        """
+        for vmid, guest in self.guests.items():
+            ours = guest.fleet == fleet if guest.fleet else (vmid, guest.name) in known
+            self.guests[vmid] = replace(guest, ours=guest.marked and ours)
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the user may set what Proxmox VE keeps for root; no token is root."""
+        return self.identity == "the user root@pam"
 
     def is_online(self, node: str) -> bool:
         """Return whether a node of this cluster answers."""
@@ -121,7 +163,8 @@ class Cluster:
         have = self.privileges_at(path)
         if path.startswith("/sdn/zones/localnetwork/"):
             # A virtual network lies in a zone of its own, which its name does not tell.
-            zones = [given for other, given in (self.privileges or {}).items() if other.startswith("/sdn/zones/")]
+            bridge = path.rpartition("/")[2]
+            zones = [given for other, given in (self.privileges or {}).items() if _is_zone_of(other, bridge)]
             have = have.union(*zones)
         return set() if "*" in have else set(names) - have
 
@@ -138,6 +181,11 @@ class Cluster:
                 yield {"cluster": self.name, "id": name, "node": entry.get("node"), "path": entry.get("path")}
 
 
+def _is_zone_of(path: str, bridge: str) -> bool:
+    parts = path.split("/")[1:]
+    return parts[:2] == ["sdn", "zones"] and parts[2:3] != ["localnetwork"] and parts[3:] in ([], [bridge])
+
+
 def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any], *, identity: str = "") -> Cluster:
     """Return the state of a cluster from what ``proxmox_cluster_info`` and ``proxmox_pci_info`` returned."""
     if answer.get("failed") or cards.get("failed") or "nodes" not in answer:
@@ -149,6 +197,7 @@ def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any
         cluster.nodes[str(one["node"])] = Node(
             online=online,
             error=one.get("error"),
+            is_away=one.get("status") != "online",
             cpus=one.get("cpus"),
             memory_mib=one.get("memory_mib"),
             storages={} if online else None,
@@ -162,11 +211,16 @@ def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any
         node = cluster.nodes.get(str(one["node"]))
         if node is not None and node.storages is not None:
             node.storages[str(one["storage"])] = _storage(one)
+    # Whoever lost its tag is still known by the mark that was seen when it was looked for GPUs.
+    seen = {one.get("vmid"): one for one in cards.get("guests", ())}
     for one in answer.get("vms", ()):
-        guest = _guest(one)
+        guest = _guest(one if one.get("mark") else {**one, **seen.get(one.get("vmid"), {})})
         cluster.guests[guest.vmid] = guest
     for one in answer.get("mappings", ()):
         cluster.mappings[str(one["id"])] = [dict(entry) for entry in one.get("entries", ())]
+        if one.get("mdev"):
+            cluster.parted.add(str(one["id"]))
+        cluster.makers[str(one["id"])] = parse_mapping_mark(one.get("description"))
     for one in cards.get("nodes", ()):
         node = cluster.nodes.get(str(one["node"]))
         if node is not None and one.get("error") is None:
@@ -176,8 +230,9 @@ def read_state(name: str, answer: Mapping[str, t.Any], cards: Mapping[str, t.Any
         node = cluster.nodes.get(str(one["node"]))
         if node is not None and node.cards is not None and card is not None:
             node.cards[card.address] = card
+    cluster.pools = frozenset(str(name) for name in answer.get("pools", ()))
     given = answer.get("privileges")
-    cluster.privileges = {str(path): frozenset(names) for path, names in given.items()} if given else None
+    cluster.privileges = None if given is None else {str(path): frozenset(names) for path, names in given.items()}
     return cluster
 
 
@@ -207,8 +262,14 @@ def _guest(one: Mapping[str, t.Any]) -> Guest:
         ours=bool(mark),
         fingerprint=str(mark.get("fingerprint") or ""),
         making=not mark and one.get("lock") in _MAKING,
-        devices=tuple(str(device["key"]) for device in one.get("hostpci") or ()),
+        devices=tuple(str(device["key"]) for device in one.get("hostpci") or () if device.get("pending") != _REMOVED),
         own=frozenset(str(key) for key in mark["own"]) if mark.get("own") is not None else None,
+        marked=bool(mark),
+        fleet=str(mark.get("fleet") or ""),
+        lock=str(one.get("lock") or ""),
+        ha=one.get("ha", ""),
+        jobs=None if one.get("jobs", ()) is None else tuple(str(job) for job in one.get("jobs", ())),
+        hardware={str(key): str(value) for key, value in (one.get("hardware") or {}).items()},
     )
 
 
@@ -224,6 +285,7 @@ def _card(one: Mapping[str, t.Any]) -> Card | None:
         subsystem_id=one.get("subsystem_id"),
         iommu_group=one.get("iommu_group"),
         what=f"{address.text} ({name})",
+        mdev=bool(one.get("mdev")),
         holders=tuple(
             Holder(
                 vmid=int(holder["vmid"]),
@@ -232,6 +294,7 @@ def _card(one: Mapping[str, t.Any]) -> Card | None:
                 ours=bool(holder.get("ours")),
                 key=str(holder.get("key")),
                 certain=bool(holder.get("certain")),
+                later=bool(holder.get("later", True)),
             )
             for holder in one.get("holders", ())
         ),

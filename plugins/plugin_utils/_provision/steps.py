@@ -15,14 +15,22 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.knaster.inventory.plugins.module_utils._proxmox.mark import mapping_mark
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.names import (
     mapping_id,
     parse_address,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.orphans import (
+    Orphan,
+    Orphans,
+    find_orphans,
+    lost_with,
+)
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import is_mdev
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import natural_key
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.preflight import Definition
     from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.settings import Allowed
@@ -59,17 +67,29 @@ def make_steps(
     *,
     allowed: Allowed,
     prefix: str,
+    fleet: str = "",
+    orphans: Orphans | None = None,
+    stuck: Collection[tuple[str, str]] = (),
+    known: Collection[str] = (),
 ) -> list[Step]:
     """Return the steps from the state of the clusters to the definitions, phase by phase.
 
     :param hosts: node of the inventory by cluster and name of the node in PVE
+    :param orphans: VMs of ours that are in no plan
+    :param stuck: VMs by cluster and name that stay as they are, because something is wrong with them
+    :param known: mappings that the last definitions name
     """
     steps: list[Step] = []
+    orphans = orphans or find_orphans(vms, clusters, allowed=allowed)
     for name, cluster in sorted(clusters.items()):
         if cluster.error is None:
-            there = [one for one in vms if one["cluster"] == name and cluster.is_online(one["pve_node"])]
-            planned = {one["vmid"] for one in vms if one["cluster"] == name}
-            steps += _Maker(cluster, there, planned, hosts, allowed).steps(prefix=prefix)
+            planned = [one for one in vms if one["cluster"] == name]
+            there = [one for one in planned if cluster.is_online(one["pve_node"]) and (name, one["name"]) not in stuck]
+            used = {entry["id"] for one in planned for entry in one["mappings"]}
+            maker = _Maker(cluster, there, orphans.going(name), hosts, allowed=allowed, fleet=fleet)
+            steps += maker.steps()
+            if allowed.prune:
+                steps += maker.unused_mappings(prefix, used, known)
     return sorted(steps, key=lambda one: (PHASES.index(one.phase), natural_key(one.host), natural_key(one.text)))
 
 
@@ -78,49 +98,60 @@ class _Maker:
         self,
         cluster: Cluster,
         vms: Sequence[Definition],
-        planned: set[int],
+        going: Mapping[int, Orphan],
         hosts: Mapping[tuple[str, str], str],
+        *,
         allowed: Allowed,
+        fleet: str,
     ) -> None:
         self.cluster = cluster
         self.vms = vms
-        self.planned = planned
+        self.going = going
         self.hosts = hosts
         self.allowed = allowed
+        self.fleet = fleet
         self.by_vmid = {one["vmid"]: one for one in vms}
+        removed = [one for one in cluster.guests.values() if one.ours and cluster.is_online(one.node)]
+        self.removed = [guest for guest in removed if self._goes(guest)]
 
-    def steps(self, *, prefix: str) -> Iterable[Step]:
+    def steps(self) -> Iterable[Step]:
+        """Yield all of them but the removal of mappings."""
         guests = self.cluster.guests
-        removed = [one for one in guests.values() if one.ours and self.cluster.is_online(one.node) and self._goes(one)]
-        gone = {guest.vmid for guest in removed}
-        for guest in removed:
-            vm = {"vmid": guest.vmid, "name": guest.name, "node": guest.node, "state": "absent"}
-            yield self._step(REMOVE, guest.node, f"{guest.name} ({guest.vmid}) on {guest.node}", vm=vm)
+        gone = {guest.vmid for guest in self.removed}
+        for guest in self.removed:
+            vm = {"vmid": guest.vmid, "name": guest.name, "node": guest.node, "state": "absent", "fleet": guest.fleet}
+            # Whoever is made anew elsewhere under its number stays in the jobs that name it.
+            vm["purge"] = guest.vmid in self.going
+            text = f"{guest.name} ({guest.vmid}) on {guest.node}, with {lost_with(guest)}"
+            yield self._step(REMOVE, guest.node, text, vm=vm)
         released = self._released(gone)
         for vmid, keys in released.items():
             guest = guests[vmid]
             text = f"take {', '.join(keys)} from {guest.name} ({vmid})"
             yield self._step(RELEASE, guest.node, text, vm=self._without(guest, keys))
-        yield from self._mappings()
+        changed = list(self._mappings())
+        yield from changed
+        made_before = {step.args["mapping"]["id"] for step in changed}
         for one in self.vms:
             vmid = one["vmid"]
             was_stopped = vmid in released and guests[vmid].running
-            vm = {key: one[key] for key in ("vmid", "name", "config", "mappings", "fingerprint")} | {
+            vm = {key: one[key] for key in ("vmid", "name", "config", "fingerprint")} | {
+                "mappings": [entry | {"made_before": entry["id"] in made_before} for entry in one["mappings"]],
+                "fleet": self.fleet,
                 "node": one["pve_node"],
                 "source": one.get("source") or {},
+                "pool": one.get("pool"),
                 "state": "present",
                 "started": True if one["start"] or was_stopped else None,
                 # What a run in check mode would find is still as it was before the steps above.
                 "anew": vmid in gone,
             }
             yield self._step(MAKE, one["pve_node"], f"{one['name']} ({vmid}) on {one['pve_node']}", vm=vm)
-        if self.allowed.prune:
-            yield from self._unused_mappings(prefix)
 
     def _goes(self, guest: Guest) -> bool:
-        """Return whether a VM of ours is removed: it is in no plan, or on another node than planned."""
-        if guest.vmid not in self.planned:
-            return self.allowed.prune
+        """Return whether a VM of ours is removed: nobody wants it any more, or it is on another node than planned."""
+        if guest.vmid in self.going:
+            return True
         one = self.by_vmid.get(guest.vmid)
         return one is not None and guest.node != one["pve_node"] and guest.name == one["name"] and self.allowed.recreate
 
@@ -155,34 +186,51 @@ class _Maker:
         config: dict[str, t.Any] = {key: one["config"][key] for key in one["config"] if not key.startswith("hostpci")}
         config |= dict.fromkeys(keys)
         values: dict[str, t.Any] = {"vmid": guest.vmid, "name": guest.name, "node": guest.node, "config": config}
-        values |= {"fingerprint": guest.fingerprint, "state": "present", "started": False}
+        values |= {"fingerprint": guest.fingerprint, "fleet": self.fleet, "state": "present", "started": False}
         return values
 
     def _mappings(self) -> Iterable[Step]:
         entries: dict[str, list[dict[str, t.Any]]] = {}
+        parted: set[str] = set()
         for one in self.vms:
             for entry in one["mappings"]:
                 entries.setdefault(entry["id"], []).append(entry)
+                parted |= {entry["id"]} if is_mdev(one, entry["id"]) else set()
         for name, wanted in sorted(entries.items()):
             nodes = {entry["node"] for entry in wanted}
             there = [_known(entry) for entry in self.cluster.mappings.get(name, ()) if entry.get("node") in nodes]
-            if sorted(there, key=str) != sorted((_known(entry) for entry in wanted), key=str):
+            is_same = (name in parted) == (name in self.cluster.parted)
+            if not is_same or sorted(there, key=str) != sorted((_known(entry) for entry in wanted), key=str):
                 ordered = sorted(map(_known, wanted), key=lambda entry: (natural_key(entry["node"]), entry["path"]))
-                mapping = {"id": name, "entries": ordered, "state": "present"}
+                mapping = {"id": name, "entries": ordered, "mdev": name in parted, "state": "present"}
+                if self.fleet and name not in self.cluster.mappings:
+                    mapping["description"] = mapping_mark(self.fleet)
                 yield self._step(MAP, ordered[0]["node"], f"mapping {name}", mapping=mapping)
 
-    def _unused_mappings(self, prefix: str) -> Iterable[Step]:
-        """Yield the removal of mappings that this collection named after a GPU, when no planned VM has the GPU."""
-        used = {entry["id"] for one in self.vms for entry in one["mappings"]}
+    def unused_mappings(self, prefix: str, used: Collection[str], known: Collection[str]) -> Iterable[Step]:
+        """Yield the removal of mappings that our fleet named after a GPU, when no planned VM has the GPU."""
         for name, entries in sorted(self.cluster.mappings.items()):
             if name in used or not entries or not all(_is_named_by_us(name, entry, prefix) for entry in entries):
                 continue
+            maker = self.cluster.makers.get(name)
+            if self.fleet and maker != self.fleet and (maker is not None or name not in known):
+                continue
             node = str(entries[0]["node"])
             holders = self._holders(name, node) if self.cluster.is_online(node) else None
-            # A mapping of ours that an external VM uses stays.
-            if holders is not None and all(holder.ours for holder in holders):
+            # A mapping stays while somebody else uses it, or one of ours that keeps it until its next start.
+            if holders is not None and all(map(self._drops, holders)):
                 mapping = {"id": name, "entries": [], "state": "absent", "used": bool(holders)}
                 yield self._step(UNMAP, node, f"mapping {name}", mapping=mapping)
+
+    def _drops(self, holder: Holder) -> bool:
+        """Return whether a VM does not have a GPU any more at the end of the run."""
+        if any(guest.vmid == holder.vmid for guest in self.removed):
+            return True
+        guest = self.cluster.guests.get(holder.vmid)
+        if guest is None or not guest.ours or holder.vmid not in self.by_vmid:
+            return False
+        is_own = guest.own is None or holder.key in guest.own or holder.key in self.by_vmid[holder.vmid]["config"]
+        return (is_own or not holder.later) and (not holder.running or self.allowed.stop)
 
     def _holders(self, name: str, node: str) -> list[Holder]:
         cards = self.cluster.nodes[node].cards or {}

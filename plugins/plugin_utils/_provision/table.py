@@ -64,6 +64,11 @@ def format_results(results: Iterable[Mapping[str, t.Any]]) -> str:
     for result in results:
         vm = (result.get("item") or {}).get("vm") or {}
         host = str(result.get("host") or "")
+        mapping = (result.get("item") or {}).get("mapping")
+        if mapping is not None:
+            # What was done to mappings is told by their tasks; only what was not done is worth a line.
+            notes += [f"mapping {mapping.get('id')}: {result.get('msg')}"] if result.get("failed") else []
+            continue
         name = str(result.get("name") or vm.get("name") or "")
         if result.get("failed"):
             done = "failed"
@@ -74,7 +79,7 @@ def format_results(results: Iterable[Mapping[str, t.Any]]) -> str:
         rows.append([host, name, result.get("vmid") or vm.get("vmid"), result.get("vm_status"), done])
         notes += _notes(name, result)
     if not rows:
-        return ""
+        return "".join(f"{_one_line(note)}\n" for note in notes)
     rows.sort(key=lambda row: (natural_key(str(row[0])), natural_key(str(row[1]))))
     return "\n".join(format_columns(_DONE_HEADER, rows)) + "\n" + "".join(f"{_one_line(note)}\n" for note in notes)
 

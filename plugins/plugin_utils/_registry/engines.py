@@ -18,13 +18,17 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.run import ALL_LAYERS, option_name, read_run
+from ansible_collections.knaster.inventory.plugins.module_utils._replicas.revision import (
+    FINGERPRINT_ENV,
+    FINGERPRINT_TAG,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.gpus import (
     VARIABLES,
     visible_gpus,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import is_address
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import EnvRef, clean
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.secrets import reference
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.secrets import as_reference, reference
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,6 +81,9 @@ class Command:
     gpus: tuple[Mapping[str, t.Any], ...] | None = None
     port: int | None = None
     local_path: str | None = None
+    listen: str = ""
+    health: str | None = None
+    startup_timeout: int | None = None
 
 
 @dataclass(slots=True)
@@ -102,11 +109,13 @@ class _Line:
         return size if size > 1 else None
 
 
-def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> list[Command]:
+def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False, listen: str = "") -> list[Command]:
     """Return what starts the engine of a slot: one command, or one for each node of its replica in order of rank.
 
     :param slot: the slot's document
-    :param api_keys: whether engines that take their key only by an option get it from a variable
+    :param api_keys: whether engines want a key; those that take it only by an option get it from a variable
+    :param listen: the address to listen on. Without one it is that of the endpoint, and where the endpoint is a name this
+        machine alone, unless engines want a key
     :raises NoCommandError: where there is nothing to start, or it is not known how
     """
     engine = str(slot["engine"])
@@ -122,8 +131,12 @@ def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> lis
         told = {name: value for name, value in told.items() if name not in VARIABLES}
     env = {name: clean(value) for name, value in told.items() if value != reference(name)}
     args = [str(word) for word in profile.get("args") or ()]
-    lines = make(slot, args, api_keys)
+    told_slot = {**slot, "listen": _listen(slot, api_keys, listen)}
+    lines = [_with_references(line, args) for line in make(told_slot, args, api_keys)]
+    env |= _own_env(slot)
     source = str(slot["source"])
+    keys = _KEYS.get(engine, ())
+    named = [word.name for word in map(as_reference, args) if isinstance(word, EnvRef)]
     found = []
     for rank, line in enumerate(lines):
         shard = slot["shards"][rank] if len(lines) > 1 else slot
@@ -140,10 +153,13 @@ def engine_commands(slot: Mapping[str, t.Any], *, api_keys: bool = False) -> lis
                 rank=rank if len(lines) > 1 else None,
                 argv=tuple(word if isinstance(word, EnvRef) else clean(word) for word in line),
                 env=own,
-                passed=(*(name for name in told if name not in env), *_KEYS.get(engine, ()), "HF_TOKEN"),
+                passed=tuple(dict.fromkeys((*(name for name in told if name not in env), *named, *keys, "HF_TOKEN"))),
                 gpus=gpus,
                 port=_port(slot) if rank == 0 else None,
                 local_path=source if source.startswith("/") else None,
+                listen=told_slot["listen"],
+                health=(slot.get("paths") or {}).get("health") if len(lines) == 1 else None,
+                startup_timeout=slot.get("startup_timeout"),
             )
         )
     return found
@@ -157,9 +173,38 @@ def _rendezvous_port(slot: Mapping[str, t.Any]) -> int:
     return int(slot.get("rendezvous_port") or RENDEZVOUS_PORTS[str(slot["engine"])])
 
 
+def _own_env(slot: Mapping[str, t.Any]) -> dict[str, str]:
+    """Return the variables by which a process tells what it was made from, and those that go with what its model may do."""
+    found = {}
+    if slot.get("fingerprint"):
+        found[FINGERPRINT_ENV] = str(slot["fingerprint"])
+        if slot["engine"] == "llamacpp":
+            # It tells its tags in its list of models; a release that has no tags does not read the variable.
+            found["LLAMA_ARG_TAGS"] = FINGERPRINT_TAG + str(slot["fingerprint"])
+    if slot["engine"] == "vllm" and slot.get("lora"):
+        # Adapters come while it runs, or never.
+        found["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
+    return found
+
+
+def _with_references(line: list[Word], args: Sequence[str]) -> list[Word]:
+    """Return a line that ends in the profile's arguments with what the machine knows in the place of its name."""
+    if not args or line[-len(args) :] != list(args):
+        return line
+    return [*line[: -len(args)], *map(as_reference, args)]
+
+
+def _listen(slot: Mapping[str, t.Any], api_keys: bool, told: str) -> str:  # noqa: FBT001
+    """Return the address to listen on. Whoever reaches an engine without a key can use it, so that it is not all of them."""
+    host = str(slot["endpoint"]).removeprefix("http://").rpartition(":")[0]
+    every = "::" if host.startswith("[") else "0.0.0.0"  # noqa: S104
+    if told or api_keys:
+        return told.strip("[]") or every
+    return host.strip("[]") if is_address(host) else "127.0.0.1"
+
+
 def _bind(slot: Mapping[str, t.Any]) -> str:
-    """The address to listen on: all of them, in the family by which the slot is asked."""
-    return "::" if str(slot["endpoint"]).startswith("http://[") else "0.0.0.0"  # noqa: S104
+    return str(slot["listen"])
 
 
 def _heads(slot: Mapping[str, t.Any]) -> list[str]:
@@ -188,6 +233,8 @@ def _vllm(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> list[l
     line.add("--revision", revision)
     line.add("--tensor-parallel-size", line.profile("tp"), also=("-tp",))
     line.add("--pipeline-parallel-size", line.profile("pp"), also=("-pp",))
+    line.add("--data-parallel-size", line.profile("dp"), also=("-dp",))
+    line.add("--enable-expert-parallel", also=("-ep",), when=(slot.get("profile") or {}).get("expert_parallel"))
     line.add("--max-model-len", slot.get("context_length") or None)
     line.add("--gpu-memory-utilization", slot.get("memory_fraction") or None, also=("--kv-cache-memory-bytes",))
     line.add("--runner", "pooling", when=slot.get("kind") in _POOLING)
@@ -214,6 +261,9 @@ def _sglang(slot: Mapping[str, t.Any], args: Sequence[str], keys: bool) -> list[
     line.add("--revision", revision)
     line.add("--tp-size", line.profile("tp"), also=("--tensor-parallel-size", "--tp"))
     line.add("--pp-size", line.profile("pp"), also=("--pipeline-parallel-size", "--pp"))
+    line.add("--dp-size", line.profile("dp"), also=("--data-parallel-size", "--dp"))
+    if (slot.get("profile") or {}).get("expert_parallel"):
+        line.add("--ep-size", line.profile("tp"), also=("--expert-parallel-size", "--ep"))
     line.add("--context-length", slot.get("context_length") or None)
     line.add("--mem-fraction-static", _static_fraction(slot))
     line.add("--is-embedding", when=slot.get("kind") in _POOLING)
@@ -265,8 +315,13 @@ def _llamacpp(slot: Mapping[str, t.Any], args: Sequence[str], _keys: bool) -> li
     if not hosts:
         return [[*line.words, *args]]
     line.add("--rpc", ",".join(f"{host}:{_rendezvous_port(slot)}" for host in hosts[1:]))
-    worker: list[Word] = ["rpc-server", "--host", _bind(slot), "--port", str(_rendezvous_port(slot))]
-    return [[*line.words, *args], *(list(worker) for _host in hosts[1:])]
+    port = str(_rendezvous_port(slot))
+    # What has only a name is reached by it from the other nodes.
+    workers: list[list[Word]] = [
+        ["rpc-server", "--host", host.strip("[]") if is_address(host) else "0.0.0.0", "--port", port]  # noqa: S104
+        for host in hosts[1:]
+    ]
+    return [[*line.words, *args], *workers]
 
 
 def _gguf(source: str) -> list[Word]:

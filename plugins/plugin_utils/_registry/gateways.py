@@ -5,11 +5,12 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The slots as gateways want them: the models of LiteLLM, the processes of llama-swap."""
+"""The slots as gateways want them: the models of LiteLLM, the peers and processes of llama-swap."""
 
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import (
@@ -22,10 +23,14 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote 
     swap_text,
     swap_word,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import (
+    REQUEST_TIMEOUT,
+    find_timeout_errors,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import shown
 
 if t.TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engines import Command
 
@@ -45,6 +50,13 @@ _SUPPORTS: Mapping[str, str] = {
     "reasoning": "supports_reasoning",
     "audio": "supports_audio_input",
 }
+# What was measured to lose no request while one of two engines is restarted: one failure takes an engine out for so many
+# seconds, and so often another one is tried. They stand in each entry, for router_settings is the user's.
+_RETRY_PARAMS: Mapping[str, int] = {"num_retries": 4, "cooldown_time": 5}
+_RETRY_INFO: Mapping[str, int] = {"allowed_fails": 0}
+# Seconds that an engine has at most for the next part of a stream.
+_STREAM_TIMEOUT = 60
+_CONNECT_TIMEOUT = 10
 _INFO_TEXTS = ("role", "node", "fabric", "routing_profile", "license", "quantization")
 _INFO_VALUES = ("lora", "simulated", "slo", "idle_timeout", "startup_timeout")
 # What llama-swap is told of a slot without understanding it.
@@ -65,54 +77,113 @@ _MAX_NAME = 128
 _MAX_DESCRIPTION = 1024
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wishes:
+    """What somebody says of a gateway, as ``make_gateway`` takes it."""
+
+    api_key_env: str
+    vm: str
+    request_timeout: int
+
+
 def make_gateway(
-    slots: Iterable[Mapping[str, t.Any]], form: str, *, api_key_env: str = "", vm: str = ""
+    slots: Iterable[Mapping[str, t.Any]],
+    form: str,
+    *,
+    api_key_env: str = "",
+    vm: str = "",
+    request_timeout: int = REQUEST_TIMEOUT,
 ) -> dict[str, t.Any]:
     """Return the configuration of a gateway for the slots that serve a model.
 
     :param form: litellm or llama-swap
     :param api_key_env: the variable with the key of the engines, where they want one
-    :param vm: for llama-swap, the VM (or on bare metal the node) that it runs on: only its slots, asked on itself
+    :param vm: for llama-swap, the VM (or on bare metal the node) that it runs on: it starts the engines of its slots itself
+    :param request_timeout: seconds until an engine that does not answer is given up
     :raises InputError: with everything that is wrong
     """
-    makers: Mapping[str, Callable[[list[Mapping[str, t.Any]], str, str], dict[str, t.Any]]] = {
+    makers: Mapping[str, Callable[[list[Mapping[str, t.Any]], _Wishes], dict[str, t.Any]]] = {
         LITELLM: _litellm,
         LLAMA_SWAP: _llama_swap,
     }
+    errors = find_timeout_errors(request_timeout)
     if form not in makers:
-        raise InputError([f"format: must be one of {', '.join(FORMATS)}, not {shown(form)}"])
+        errors.append(f"format: must be one of {', '.join(FORMATS)}, not {shown(form)}")
+    if errors:
+        raise InputError(errors)
     serving = [slot for slot in slots if slot.get("model") is not None and slot.get("endpoint") is not None]
-    return makers[form](serving, api_key_env, vm)
+    return makers[form](serving, _Wishes(api_key_env=api_key_env, vm=vm, request_timeout=request_timeout))
+
+
+def _by_model(slots: Iterable[Mapping[str, t.Any]]) -> dict[str, list[Mapping[str, t.Any]]]:
+    found: dict[str, list[Mapping[str, t.Any]]] = {}
+    for slot in slots:
+        found.setdefault(str(slot["model"]), []).append(slot)
+    return found
+
+
+def _aliases(models: Mapping[str, Sequence[Mapping[str, t.Any]]]) -> dict[str, list[str]]:
+    """Return the aliases of each model in the order of their names; a name of a model or of a model before is none."""
+    taken = set(models)
+    found: dict[str, list[str]] = {}
+    for name in sorted(models):
+        told = dict.fromkeys(str(alias) for alias in models[name][0].get("aliases") or ())
+        found[name] = [alias for alias in told if alias not in taken]
+        taken.update(told)
+    return found
+
+
+def _loading(slot: Mapping[str, t.Any], seconds: int) -> int:
+    """Return seconds to wait for an answer: of a model that rests the first request waits until it is loaded again."""
+    if slot.get("idle_timeout") is None or slot.get("startup_timeout") is None:
+        return seconds
+    return max(seconds, int(slot["startup_timeout"]))
 
 
 # --- LiteLLM
 
 
-def _litellm(slots: list[Mapping[str, t.Any]], api_key_env: str, _vm: str) -> dict[str, t.Any]:
+def _litellm(slots: list[Mapping[str, t.Any]], wishes: _Wishes) -> dict[str, t.Any]:
+    """Return a model list and nothing else: what includes it extends a list, and loses any other key that both have."""
     # A weight of 0 asks for no requests at all.
-    slots = [slot for slot in slots if slot.get("weight", 1) > 0]
-    names = {str(slot["model"]): slot for slot in reversed(slots)}
+    models = _by_model(slot for slot in slots if slot.get("weight", 1) > 0)
+    names = [(name, name) for name in models]
+    names += [(alias, name) for name, aliases in _aliases(models).items() for alias in aliases]
     errors = [
-        f"{slot['slot']}: {name!r} begins with {_ENV_PREFIX}, which LiteLLM takes for a variable; rename the model"
-        for slot in slots
-        for name in (slot["model"], *(slot.get("aliases") or ()))
-        if str(name).startswith(_ENV_PREFIX)
+        f"{models[name][0]['slot']}: {told!r} begins with {_ENV_PREFIX}, which LiteLLM takes for a variable; rename the model"
+        for told, name in names
+        if told.startswith(_ENV_PREFIX)
     ]
     if errors:
         raise InputError(errors)
-    aliases = {
-        clean(str(alias)): clean(name)
-        for name, slot in sorted(names.items())
-        for alias in slot.get("aliases") or ()
-        if alias not in names
-    }
-    fallbacks = [
-        {clean(name): others}
-        for name, slot in sorted(names.items())
-        if (others := [clean(str(other)) for other in slot.get("fallbacks") or () if other in names])
-    ]
-    settings = _filled(model_group_alias=aliases, fallbacks=fallbacks)
-    return {"model_list": [_deployment(slot, api_key_env) for slot in slots], **_filled(router_settings=settings)}
+    entries = [entry for told, name in names for entry in _deployments(told, name, models, wishes)]
+    return {"model_list": entries}
+
+
+def _deployments(
+    told: str, model: str, models: Mapping[str, Sequence[Mapping[str, t.Any]]], wishes: _Wishes
+) -> Iterator[dict[str, t.Any]]:
+    """Yield the entries by which a name is served: its replicas, and behind them in order those of its fallbacks."""
+    fallbacks = [str(name) for name in models[model][0].get("fallbacks") or ()]
+    levels = [models[name] for name in dict.fromkeys([model, *fallbacks]) if name in models]
+    is_alone = sum(len(level) for level in levels) == 1
+    for order, level in enumerate(levels, start=1):
+        for slot in level:
+            own = order == 1
+            params = _params(slot, wishes) | ({"order": order} if len(levels) > 1 else {})
+            info: dict[str, t.Any] = (
+                _model_info(slot)
+                if own
+                else {"mode": _MODES[slot.get("kind") or "llm"], "fallback_of": _litellm_text(told)}
+            )
+            # An id stands once; without an addition it is that of the slot.
+            info = {"id": slot["slot"] if own and told == model else f"{slot['slot']}/{clean(told)}", **info}
+            if not is_alone:
+                waits = _loading(slot, wishes.request_timeout)
+                streams = _loading(slot, min(_STREAM_TIMEOUT, wishes.request_timeout))
+                params |= {**_RETRY_PARAMS, "timeout": waits, "stream_timeout": streams}
+                info |= _RETRY_INFO
+            yield {"model_name": clean(told), "litellm_params": params, "model_info": info}
 
 
 def _filled(**values: t.Any) -> dict[str, t.Any]:
@@ -120,22 +191,23 @@ def _filled(**values: t.Any) -> dict[str, t.Any]:
     return {name: value for name, value in values.items() if value}
 
 
-def _deployment(slot: Mapping[str, t.Any], api_key_env: str) -> dict[str, t.Any]:
-    kind = slot.get("kind") or "llm"
-    provider, path = _provider(str(slot["engine"]), kind)
+def _params(slot: Mapping[str, t.Any], wishes: _Wishes) -> dict[str, t.Any]:
+    provider, path = _provider(str(slot["engine"]), slot.get("kind") or "llm")
     params: dict[str, t.Any] = {
         "model": f"{provider}/{clean(str(slot['model']))}",
         "api_base": f"{slot['endpoint']}{path}",
-        "api_key": f"{_ENV_PREFIX}{api_key_env}" if api_key_env else _NO_KEY,
+        "api_key": f"{_ENV_PREFIX}{wishes.api_key_env}" if wishes.api_key_env else _NO_KEY,
         "weight": slot.get("weight", 1),
     }
     if slot.get("idle_timeout") is not None and slot.get("startup_timeout") is not None:
-        # The first request after a rest waits until the model is loaded again.
-        params["timeout"] = max(600, slot["startup_timeout"])
+        params["timeout"] = _loading(slot, wishes.request_timeout)
+    return params
+
+
+def _model_info(slot: Mapping[str, t.Any]) -> dict[str, t.Any]:
     capabilities = [str(word) for word in slot.get("capabilities") or ()]
     info = {
-        "id": slot["slot"],
-        "mode": _MODES[kind],
+        "mode": _MODES[slot.get("kind") or "llm"],
         "description": _litellm_text(slot["description"]) if slot.get("description") else None,
         "max_input_tokens": slot.get("context_length"),
         "max_output_tokens": slot.get("max_output"),
@@ -145,8 +217,7 @@ def _deployment(slot: Mapping[str, t.Any], api_key_env: str) -> dict[str, t.Any]
         **{key: _litellm_text(slot[key]) for key in _INFO_TEXTS if slot.get(key) is not None},
         **{key: slot.get(key) for key in _INFO_VALUES},
     }
-    known = {name: value for name, value in info.items() if value is not None}
-    return {"model_name": clean(str(slot["model"])), "litellm_params": params, "model_info": known}
+    return {name: value for name, value in info.items() if value is not None}
 
 
 def _litellm_text(text: t.Any) -> str:
@@ -167,76 +238,91 @@ def _provider(engine: str, kind: str) -> tuple[str, str]:
 # --- llama-swap
 
 
-def _llama_swap(slots: list[Mapping[str, t.Any]], api_key_env: str, vm: str) -> dict[str, t.Any]:
-    if vm:
-        slots = [slot for slot in slots if machine_name(slot) == vm or ("vm" not in slot and slot["node"] == vm)]
-    models: dict[str, dict[str, t.Any]] = {}
-    machines: dict[str, list[str]] = {}
-    names = {swap_text(str(slot["model"])) for slot in slots}
-    seen: set[str] = set()
-    timeouts = [_LEAST_HEALTH_TIMEOUT]
-    others: list[Mapping[str, t.Any]] = []
-    for slot in slots:
-        head = _only_command(slot, api_keys=bool(api_key_env))
-        if head is None:
-            others.append(slot)
-            continue
-        name = swap_text(str(slot["model"]))
-        is_first = name not in models
-        # One model is one process here: a further replica is there under the id of its slot.
-        key = name if is_first else str(slot["slot"])
-        entry = _process(slot, [*head.argv], head.env, local=bool(vm))
-        if is_first:
-            aliases = [swap_text(str(alias)) for alias in slot.get("aliases") or ()]
-            aliases = [alias for alias in aliases if alias not in names and alias not in seen]
-            seen.update(aliases)
-            if aliases:
-                entry["aliases"] = aliases
-        else:
-            entry |= {"unlisted": True, "useModelName": name}
-        models[key] = entry
-        machines.setdefault(machine_name(slot), []).append(key)
-        timeouts.append(slot.get("startup_timeout") or 0)
-    # Every slot has its own place: nothing is unloaded because something else is asked for.
-    groups = {
-        name: {"swap": False, "exclusive": False, "persistent": True, "members": members}
-        for name, members in machines.items()
+def _llama_swap(slots: list[Mapping[str, t.Any]], wishes: _Wishes) -> dict[str, t.Any]:
+    """Return what llama-swap is told: on the machine of the engines to start them, anywhere else to ask them."""
+    if not wishes.vm:
+        return {"models": {}, **_asked(slots, wishes)}
+    here = [
+        slot for slot in slots if machine_name(slot) == wishes.vm or ("vm" not in slot and slot["node"] == wishes.vm)
+    ]
+    return _started(here, wishes)
+
+
+def _asked(slots: Sequence[Mapping[str, t.Any]], wishes: _Wishes) -> dict[str, t.Any]:
+    """Return each slot as a peer. One model on several peers is a selector over them, for its bare name is nobody's then."""
+    peers: dict[str, dict[str, t.Any]] = {}
+    selectors: dict[str, dict[str, t.Any]] = {}
+    models = _by_model(slots)
+    aliases = _aliases(models)
+    for name, replicas in models.items():
+        for slot in replicas:
+            names = [name, *aliases[name]] if len(replicas) == 1 else [name]
+            peers[str(slot["slot"])] = _peer(slot, [swap_text(one) for one in names], wishes)
+        if len(replicas) > 1:
+            targets = [f"{slot['slot']}/{swap_text(name)}" for slot in replicas]
+            selectors |= {swap_text(one): _selector(targets) for one in (name, *aliases[name])}
+    return _filled(peers=peers, selectors=selectors)
+
+
+def _peer(slot: Mapping[str, t.Any], names: list[str], wishes: _Wishes) -> dict[str, t.Any]:
+    return {
+        "proxy": str(slot["endpoint"]),
+        "models": names,
+        **({"apiKey": f"${{env.{wishes.api_key_env}}}"} if wishes.api_key_env else {}),
+        # An answer that is no stream has its first byte when it is complete.
+        "timeouts": {"connect": _CONNECT_TIMEOUT, "responseHeader": _loading(slot, wishes.request_timeout)},
     }
-    peers = {} if vm else _peers(others, {*models, *seen}, api_key_env)
-    return {"healthCheckTimeout": max(timeouts), "models": models, **_filled(groups=groups, peers=peers)}
+
+
+def _selector(targets: list[str]) -> dict[str, t.Any]:
+    """Return what spreads requests over targets: each takes one before the next one does."""
+    return {"strategy": "spillover", "targets": targets, "settings": {"spillover": 1}}
+
+
+def _started(slots: Sequence[Mapping[str, t.Any]], wishes: _Wishes) -> dict[str, t.Any]:
+    """Return the slots of one machine as processes that llama-swap starts there, further replicas of a model too."""
+    commands = {str(slot["slot"]): _only_command(slot, api_keys=bool(wishes.api_key_env)) for slot in slots}
+    startable = [slot for slot in slots if commands[str(slot["slot"])] is not None]
+    by_model = _by_model(startable)
+    aliases = _aliases(by_model)
+    models: dict[str, dict[str, t.Any]] = {}
+    selectors: dict[str, dict[str, t.Any]] = {}
+    for name, replicas in by_model.items():
+        told = [swap_text(alias) for alias in aliases[name]]
+        for slot in replicas:
+            entry = _process(slot, t.cast("Command", commands[str(slot["slot"])]))
+            if len(replicas) == 1:
+                models[swap_text(name)] = entry | _filled(aliases=told)
+            else:
+                models[str(slot["slot"])] = entry | {"unlisted": True, "useModelName": swap_text(name)}
+        if len(replicas) > 1:
+            targets = [str(slot["slot"]) for slot in replicas]
+            selectors |= {one: _selector(targets) for one in (swap_text(name), *told)}
+    # Every slot has its own place: nothing is unloaded because something else is asked for.
+    group = {"swap": False, "exclusive": False, "persistent": True, "members": list(models)}
+    timeout = max([_LEAST_HEALTH_TIMEOUT, *(slot.get("startup_timeout") or 0 for slot in startable)])
+    groups = {machine_name(startable[0]): group} if startable else {}
+    return {"healthCheckTimeout": timeout, "models": models, **_filled(groups=groups, selectors=selectors)}
 
 
 def _only_command(slot: Mapping[str, t.Any], *, api_keys: bool) -> Command | None:
     """What starts a slot whose engine is one process; None where there is no such command."""
     try:
-        commands = engine_commands(slot, api_keys=api_keys)
+        # It is asked by llama-swap alone.
+        commands = engine_commands(slot, api_keys=api_keys, listen="127.0.0.1")
     except NoCommandError:
         return None
     return commands[0] if len(commands) == 1 else None
 
 
-def _peers(slots: Iterable[Mapping[str, t.Any]], taken: set[str], api_key_env: str) -> dict[str, dict[str, t.Any]]:
-    """What llama-swap cannot start, being on several machines or of another engine, it only asks."""
-    found: dict[str, dict[str, t.Any]] = {}
-    for slot in slots:
-        told = [swap_text(str(name)) for name in (slot["model"], *(slot.get("aliases") or ()))]
-        names = [name for name in dict.fromkeys(told) if name not in taken]
-        if names:
-            taken.update(names)
-            key = {"apiKey": f"${{env.{api_key_env}}}"} if api_key_env else {}
-            found[str(slot["slot"])] = {"proxy": str(slot["endpoint"]), "models": names, **key}
-    return found
-
-
-def _process(slot: Mapping[str, t.Any], argv: list[t.Any], env: Mapping[str, str], *, local: bool) -> dict[str, t.Any]:
-    endpoint = str(slot["endpoint"])
+def _process(slot: Mapping[str, t.Any], command: Command) -> dict[str, t.Any]:
     paths = slot.get("paths") or {}
-    sets = [swap_word(f"{name}={value}") for name, value in env.items()]
+    sets = [swap_word(f"{name}={value}") for name, value in command.env.items()]
     description = swap_text(str(slot.get("description") or ""))[:_MAX_DESCRIPTION]
     metadata = {key: slot[key] for key in _METADATA if slot.get(key) is not None}
     return {
-        "cmd": " ".join([*(["/usr/bin/env", *sets] if sets else []), *(swap_word(word) for word in argv)]),
-        "proxy": f"http://127.0.0.1:{endpoint.rpartition(':')[2]}" if local else endpoint,
+        "cmd": " ".join([*(["/usr/bin/env", *sets] if sets else []), *(swap_word(word) for word in command.argv)]),
+        "proxy": f"http://127.0.0.1:{str(slot['endpoint']).rpartition(':')[2]}",
         "checkEndpoint": paths.get("health") or "none",
         "name": swap_text(str(slot["model"]))[:_MAX_NAME],
         **_filled(description=description),

@@ -69,9 +69,10 @@ def _host_of(slot: Mapping[str, t.Any]) -> str:
 
 
 def _variables(shard: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    machine = {"knaster_vm": dict(shard["vm"])} if "vm" in shard else {}
+    host = str(shard["host"]).strip("[]")
+    # A node has a host in the inventory already, which says how it is connected to.
+    machine = {"ansible_host": host, "knaster_vm": dict(shard["vm"])} if "vm" in shard else {"knaster_host": host}
     return {
-        "ansible_host": str(shard["host"]).strip("[]"),
         "knaster_node": shard["node"],
         **machine,
         "knaster_slots": [],

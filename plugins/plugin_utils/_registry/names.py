@@ -13,7 +13,8 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label, short_hash
+from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.declared import ADDRESS
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import dns_label, short_hash, shown
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +32,7 @@ _DOTS = re.compile(r"\.{2,}")
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*", re.ASCII)
 _MAX_HOST = 253
+_PLAIN_NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 
 
 class SlotKey(t.NamedTuple):
@@ -94,10 +96,43 @@ def node_host(node: str) -> str:
     return node if is_host and not ends_in_number(node) else dns_label(node)
 
 
+def url_host(text: t.Any) -> str | None:
+    """Return an address or the name of a host as it stands in a URL; None where a text is neither."""
+    if not isinstance(text, str) or "%" in text:
+        return None
+    if is_address(text):
+        bare = text.strip("[]")
+        return f"[{bare}]" if ":" in bare else bare
+    is_name = len(text) <= _MAX_HOST and all(_LABEL.fullmatch(label) for label in text.split("."))
+    return text if is_name and not ends_in_number(text) else None
+
+
+def inventory_address(variables: Mapping[str, t.Any]) -> str | None:
+    """Return by what the inventory says that a node is reached: the address that is stated, else where Ansible connects to.
+
+    Where Ansible connects to may be a name that only SSH knows, or this machine itself; these reach no engine.
+
+    :raises ValueError: where what is stated is no address
+    """
+    stated = variables.get(ADDRESS)
+    if stated is not None:
+        if url_host(stated) is None:
+            raise ValueError(f"{ADDRESS}: must be an address or the name of a host, not {shown(stated)}")
+        return url_host(stated)
+    host = url_host(variables.get("ansible_host"))
+    if host is None or host == "localhost" or (is_address(host) and ipaddress.ip_address(host.strip("[]")).is_loopback):
+        return None
+    return host
+
+
 def machine_name(place: Mapping[str, t.Any]) -> str:
     """Return the name of the machine of a slot or of a part of it: of its virtual machine, else of its node."""
     machine = place.get("vm")
-    return node_host(str(place["node"])) if machine is None else str(machine["name"])
+    if machine is not None:
+        return str(machine["name"])
+    node = str(place["node"])
+    # The host of the node itself, whose variables hold for its engines.
+    return node if _PLAIN_NODE.fullmatch(node) else node_host(node)
 
 
 def group_names(kind: str, names: Iterable[str]) -> dict[str, str]:

@@ -14,7 +14,6 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.values import ENV_NAME
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.check import check
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
@@ -33,6 +32,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.promet
     make_targets,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import clean_document
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import (
+    Settings,
+    find_setting_errors,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,22 +67,21 @@ class Texts:
     texts: dict[Path, str] = field(default_factory=dict)
     marks: dict[Path, re.Pattern[str]] = field(default_factory=dict)
     without_command: dict[str, list[str]] = field(default_factory=dict)
+    without_image: dict[str, list[str]] = field(default_factory=dict)
 
 
 def make_texts(
     slots: Documents,
     where: Where,
-    *,
-    images: Mapping[str, str] | None = None,
-    api_key_env: str = "",
+    settings: Settings | None = None,
 ) -> Texts:
     """Return what is to be on disk for these slots, which ``find_document_errors`` found right.
 
     :param slots: documents that are right, see C(find_document_errors)
     :raises InputError: with everything that is wrong
     """
-    images = images or {}
-    errors = find_option_errors(images, api_key_env)
+    settings = settings or Settings()
+    errors = find_setting_errors(settings)
     if errors:
         raise InputError(errors)
     slots = [clean_document(slot) for slot in slots]
@@ -88,15 +90,17 @@ def make_texts(
         path = where.slots / f"{slot['slot']}{SLOT_SUFFIX}"
         made.texts[path], made.marks[path] = _slot_text(slot), SLOT_MARK
     if where.gateway is not None:
-        made.texts |= _gateway_files(slots, where.gateway, api_key_env, errors)
+        made.texts |= _gateway_files(slots, where.gateway, settings, errors)
     if where.prometheus is not None:
         made.texts[where.prometheus / "targets.json"] = json.dumps(make_targets(slots), indent=1) + "\n"
         made.texts[where.prometheus / "rules.yml"] = dump_document(make_rules(slots))
     if where.engines is not None:
-        for command in command_documents(slots, images=images, api_keys=bool(api_key_env)):
+        for command in command_documents(slots, settings):
             if "reason" in command:
                 made.without_command.setdefault(command["reason"], []).append(command["slot"])
                 continue
+            if "compose_reason" in command:
+                made.without_image.setdefault(command["compose_reason"], []).append(command["slot"])
             for name, text in command["files"].items():
                 path = where.engines / folder(command) / name
                 made.texts[path], made.marks[path] = text, TEXT_MARK
@@ -111,27 +115,15 @@ def _slot_text(slot: Mapping[str, t.Any]) -> str:
     return dump_document({"managed_by": slot["managed_by"], **rest, "version": slot["version"]})
 
 
-def _gateway_files(slots: Documents, directory: Path, api_key_env: str, errors: list[str]) -> dict[Path, str]:
+def _gateway_files(slots: Documents, directory: Path, settings: Settings, errors: list[str]) -> dict[Path, str]:
     found = {}
     for form in FORMATS:
         try:
-            found[directory / f"{form}.yaml"] = dump_document(make_gateway(slots, form, api_key_env=api_key_env))
+            made = make_gateway(slots, form, api_key_env=settings.api_key_env, request_timeout=settings.request_timeout)
+            found[directory / f"{form}.yaml"] = dump_document(made)
         except InputError as exc:
-            errors += exc.errors
+            errors += [error for error in exc.errors if error not in errors]
     return found
-
-
-def find_option_errors(images: Mapping[str, t.Any], api_key_env: str) -> list[str]:
-    """Return what is wrong with the names of images and with that of the variable with the key."""
-    errors = []
-    if api_key_env and not ENV_NAME.fullmatch(api_key_env):
-        errors.append(f"api_key_env: {api_key_env!r} is not the name of a variable; write letters, digits and _")
-    errors += [
-        f"images: {engine}: expected the name of an image"
-        for engine, image in images.items()
-        if not isinstance(image, str) or not image
-    ]
-    return errors
 
 
 def find_document_errors(slots: t.Any) -> list[str]:

@@ -17,10 +17,13 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote 
     go_template_text,
     promql_text,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import plural
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+# Seconds after which what was observed says nothing of today.
+_OLD = 86400
 _WINDOW = re.compile(r"[1-9][0-9]{0,5}[smhd]", re.ASCII)
 
 _LABELS = ("role", "node", "fabric", "engine", "slot", "kind", "routing_profile")
@@ -72,14 +75,98 @@ def find_window_errors(window: t.Any) -> list[str]:
 
 
 def make_rules(slots: Iterable[Mapping[str, t.Any]], *, window: str = "5m") -> dict[str, t.Any]:
-    """Return a rule file with one alert for each model, engine and latency that is promised and can be seen."""
+    """Return a rule file: engines that are down and models that are short, what the summary tells, and what is promised.
+
+    A latency has an alert for each model and engine where it is promised and can be seen.
+    """
     promised: dict[tuple[str, str, str], int] = {}
+    wanted: dict[str, int] = {}
     for slot in slots:
         for name, limit in (slot.get("slo") or {}).items():
             if slot.get("model") is not None and (slot["engine"], name) in _HISTOGRAMS:
                 promised[str(slot["model"]), str(slot["engine"]), name] = limit
+        if _is_always_on(slot):
+            wanted[str(slot["model"])] = wanted.get(str(slot["model"]), 0) + 1
     rules = [_rule(model, engine, name, limit, window) for (model, engine, name), limit in sorted(promised.items())]
-    return {"groups": [{"name": "knaster-slo", "rules": rules}] if rules else []}
+    groups = [
+        ("knaster-engines", _engine_rules(wanted, window)),
+        ("knaster-fleet", _fleet_rules()),
+        ("knaster-slo", rules),
+    ]
+    return {"groups": [{"name": name, "rules": found} for name, found in groups if found]}
+
+
+def _is_always_on(slot: Mapping[str, t.Any]) -> bool:
+    """Return whether a slot's engine is to be there at any time, and Prometheus asks it."""
+    is_target = (slot.get("paths") or {}).get("metrics") is not None and slot.get("endpoint") is not None
+    return is_target and slot.get("model") is not None and slot.get("idle_timeout") is None
+
+
+def _engine_rules(wanted: Mapping[str, int], window: str) -> list[dict[str, t.Any]]:
+    """Return the alerts on the targets themselves; only ours have a slot and an engine for a label."""
+    if not wanted:
+        return []
+    models = "|".join(re.escape(clean(model)) for model in sorted(wanted))
+    down = f'up{{slot!="", engine!="", model=~{promql_text(models)}}} == 0'
+    rules = [
+        _alert(
+            "KnasterEngineDown",
+            down,
+            (window, "critical"),
+            "The engine of slot {{ $labels.slot }} does not answer",
+            "It serves {{ $labels.model }} on {{ $labels.node }}, at {{ $labels.instance }}.",
+        )
+    ]
+    for model, count in sorted(wanted.items()):
+        ready = f'(sum(up{{slot!="", model={promql_text(model)}}}) or vector(0))'
+        short = _alert(
+            "KnasterReplicaShort",
+            f"{ready} < {count}",
+            (window, "warning"),
+            f"{{{{ $labels.model }}}}: only {{{{ $value }}}} of {plural(count, 'replica')} answer",
+            "Requests for it have fewer engines than the plan has.",
+        )
+        rules.append({**short, "labels": {**short["labels"], "model": go_template_text(model)}})
+    return rules
+
+
+def _fleet_rules() -> list[dict[str, t.Any]]:
+    """Return the alerts on the metrics of the summary, where a node exporter reads these from a file."""
+    return [
+        _alert(
+            "KnasterStale",
+            'knaster_replicas_drift{drift="stale"} > 0',
+            ("15m", "warning"),
+            "{{ $value }} replicas run something else than the catalog says",
+            "Restart them, or place them anew: playbook observe names them.",
+        ),
+        _alert(
+            "KnasterUnplaceable",
+            "knaster_model_unplaceable > 0",
+            ("15m", "warning"),
+            "{{ $labels.model }} is short of replicas, and none is starting",
+            "The plan says what would help.",
+        ),
+        _alert(
+            "KnasterSummaryOld",
+            f'time() - node_textfile_mtime_seconds{{file=~".*knaster[^/]*[.]prom"}} > {_OLD}',
+            ("15m", "warning"),
+            "What is known of the fleet is {{ $value | humanizeDuration }} old",
+            "Playbook observe and summary have not run, or failed.",
+        ),
+    ]
+
+
+def _alert(name: str, expr: str, weight: tuple[str, str], summary: str, description: str) -> dict[str, t.Any]:
+    """Return an alert; its weight is for how long it has to be so, and its severity."""
+    window, severity = weight
+    return {
+        "alert": name,
+        "expr": expr,
+        "for": window,
+        "labels": {"severity": severity},
+        "annotations": {"summary": summary, "description": description},
+    }
 
 
 def _rule(model: str, engine: str, name: str, limit: int, window: str) -> dict[str, t.Any]:

@@ -20,7 +20,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.capabil
     switched_on,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import engine_table
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import DEFAULT_STARTUP, Profile
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
+    DEFAULT_STARTUP,
+    ON_DEMAND,
+    Profile,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import gpu_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import recorded_way
@@ -112,15 +116,18 @@ class Vms:
         found = self._of_owner.get(owner) or self._of_name.get(names[0]) or self._of_name.get(names[1]) or {}
         name = dns_label(str(found.get("name", planned)))
         number = {"vmid": found["vmid"]} if isinstance(found.get("vmid"), int) else {}
-        host = static_address(found.get("config")) or (f"{name}.{self._domain}" if self._domain else name)
+        told = static_address({"ipconfig0": f"ip={found.get('address')}"})
+        by_name = f"{name}.{self._domain}" if self._domain else name
+        host = static_address(found.get("config")) or told or by_name
         return {"vm": {**number, "name": name}}, host
 
 
 class Nodes:
     """Where slots are without VMs: engines run on the nodes themselves."""
 
-    def __init__(self, domain: str, errors: list[str]) -> None:
+    def __init__(self, domain: str, addresses: Mapping[str, str], errors: list[str]) -> None:
         self._domain = domain
+        self._addresses = addresses
         self._errors = errors
         self._hosts: dict[str, str] = {}
         self._node_of: dict[str, str] = {}
@@ -132,8 +139,10 @@ class Nodes:
         return {}, self._hosts[part.node]
 
     def _host(self, node: str) -> str:
-        host = node_host(node)
-        if is_address(host):
+        host = self._addresses.get(node) or node_host(node)
+        if node in self._addresses:
+            pass
+        elif is_address(host):
             host = f"[{host}]" if ":" in host else host
         elif self._domain and "." not in host:
             host = f"{host}.{self._domain}"
@@ -175,6 +184,7 @@ def make_slots(
     *,
     registry_domain: str = "",
     bare_metal: bool = False,
+    addresses: Mapping[str, str] | None = None,
 ) -> list[dict[str, t.Any]]:
     """Return one document for each slot of a plan, those of roles first, in the order of the plan.
 
@@ -183,6 +193,7 @@ def make_slots(
     :param vms: the definitions of the VMs, where they are known
     :param registry_domain: what is added to the name of a VM without a static address
     :param bare_metal: whether engines run on the nodes themselves
+    :param addresses: by what nodes are reached then, as it stands in a URL, where that is not their name
     :raises InputError: with everything that is wrong
     """
     domain = registry_domain.strip(".") if isinstance(registry_domain, str) else "/"
@@ -197,7 +208,7 @@ def make_slots(
             errors.append(f"plan: the slot {name} appears twice; re-run placement")
         seen.add(place.key)
     ids = slot_ids(seen)
-    writer = _Writer(catalog, Nodes(domain, errors) if bare_metal else Vms(vms, domain), errors)
+    writer = _Writer(catalog, Nodes(domain, addresses or {}, errors) if bare_metal else Vms(vms, domain), errors)
     found = [clean_document(writer.document(place, ids[place.key])) for place in places]
     if errors:
         raise InputError(errors)
@@ -236,6 +247,9 @@ class _Writer:
         meets = several and not machine and engine in RENDEZVOUS_PORTS
         model, profile = self._served(place)
         served = self._of_model(model) if model is not None else {}
+        if key.kind == ROLE:
+            # Nothing of a role is ever unloaded.
+            served.pop("idle_timeout", None)
         if profile is not None and profile.context_length is not None:
             served["context_length"] = profile.context_length
         if key.kind == MODEL:
@@ -369,7 +383,7 @@ class _Writer:
             targets = [self.models.get(name) for name in model.fallbacks]
             if targets:
                 found["fallbacks"] = list(dict.fromkeys(target.name for target in targets if target is not None))
-            if model.scaling is not None and model.scaling.idle_timeout is not None:
+            if model.serving == ON_DEMAND and model.scaling is not None and model.scaling.idle_timeout is not None:
                 found["idle_timeout"] = model.scaling.idle_timeout
             if model.simulated:
                 found["simulated"] = True

@@ -15,6 +15,7 @@ from collections import Counter
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.codes import CODES
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.diff import diff_plans
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.what_if import copy_text
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import (
     duration,
     listing,
@@ -300,7 +301,7 @@ def _losses(
             "hit": len(one["hit"]),
             "missing": sum(each["missing"] - each["before"] for each in one["short"]),
             "moves": len(one["moves"]),
-            "copy_gb": size_text(one["copy_gb"]),
+            "to_copy": copy_text(one["copy_gb"], one["copy_unknown"]) or "0 GB",
             # The name and "yes" or "no" stand in cells of their own.
             "text": one["text"].partition(": ")[2].partition(", ")[2] or one["text"],
         }

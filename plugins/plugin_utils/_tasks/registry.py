@@ -24,7 +24,9 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files
     list_names,
     read_text,
 )
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import inventory_address
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
     SLOT_MARK,
     SLOT_SUFFIX,
@@ -38,10 +40,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.fleet imp
 
 if t.TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Documents
+    from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import Settings
 
 # How much of a file is looked at for our mark.
 _HEAD = 400
@@ -57,10 +60,17 @@ class Outputs:
 
 
 def read_slots(
-    plan: Path, catalog: Sequence[str], vms: Path | None, *, registry_domain: str = "", bare_metal: bool = False
+    plan: Path,
+    catalog: Sequence[str],
+    vms: Path | None,
+    *,
+    registry_domain: str = "",
+    bare_metal: bool = False,
+    variables_of: Callable[[str], Mapping[str, t.Any]] | None = None,
 ) -> tuple[Documents, list[str]]:
     """Make the slots of a plan file; also return the warnings of the catalog.
 
+    :param variables_of: what the inventory says of a node, for its address on bare metal
     :raises InputError: with everything that is wrong
     """
     errors: list[str] = []
@@ -70,14 +80,34 @@ def read_slots(
         with collecting(errors):
             definitions = read_checked(vms, "vm")
     found, warnings = read_catalog(catalog, errors) if catalog else (Catalog(), ())
+    addresses = {}
+    if document is not None and bare_metal and variables_of is not None:
+        addresses = _addresses(document, variables_of, errors)
     if errors or document is None:
         raise InputError(errors)
     machines = [] if definitions is None else definitions["vms"]
     try:
-        slots = make_slots(document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal)
+        slots = make_slots(
+            document, found, machines, registry_domain=registry_domain, bare_metal=bare_metal, addresses=addresses
+        )
     except InputError as exc:
         raise InputError([f"{plan}: {error}" for error in exc.errors]) from exc
     return slots, list(warnings)
+
+
+def _addresses(
+    plan: Mapping[str, t.Any], variables_of: Callable[[str], Mapping[str, t.Any]], errors: list[str]
+) -> dict[str, str]:
+    found = {}
+    for node in dict.fromkeys(part.node for one in placements(plan) for part in one.parts):
+        try:
+            address = inventory_address(variables_of(node))
+        except ValueError as exc:
+            errors.append(f"{node}: {exc}")
+            continue
+        if address is not None:
+            found[node] = address
+    return found
 
 
 def load_slots(directory: Path) -> Documents:
@@ -114,17 +144,16 @@ def _files_in(directory: Path) -> list[Path]:
 def make_outputs(
     slots: Documents,
     where: Where,
+    settings: Settings | None = None,
     *,
     prune: bool = False,
-    images: Mapping[str, str] | None = None,
-    api_key_env: str = "",
 ) -> Outputs:
     """Tell what is to be on disk for these slots, and what has to change for it. Nothing is written.
 
     :param prune: also remove what the collection wrote for slots that are gone
     :raises InputError: with everything that is wrong
     """
-    wanted = make_texts(slots, where, images=images, api_key_env=api_key_env)
+    wanted = make_texts(slots, where, settings)
     errors: list[str] = []
     before = {path: _before(path, wanted.marks.get(path), errors) for path in wanted.texts}
     if errors:

@@ -155,6 +155,21 @@ def places_of(site):
     return {(one["role"], one["replica"]): (one["node"], one.get("gpu_index")) for one in plan["assignments"]}
 
 
+def test_one_gpu_is_cordoned_by_the_inventory(site):
+    text = (site / "inventory.yml").read_text()
+    cordoned = "knaster_gpus: [{pci: '0000:01:00.0', state: cordoned}], "
+    (site / "inventory.yml").write_text(text.replace("pve-ada: {", "pve-ada: {" + cordoned))
+    run(site, "knaster.inventory.site")
+    profile = json.loads((site / "knaster/profiles/pve-ada.json").read_text())
+    assert [gpu.get("state") for gpu in profile["gpus"]] == ["cordoned"]
+    assert {node for node, _index in places_of(site).values()} == {"pve-twin"}
+    (refusal,) = from_yaml((site / "knaster/plan.yml").read_text())["unplaced"]
+    assert refusal["rejected"]["gpu_cordoned"] == 1
+    assert {"uncordon_gpu": {"node": "pve-ada", "gpu_index": 0}} in [
+        each["change"] for each in refusal["what_would_help"]
+    ]
+
+
 @pytest.mark.parametrize("lost", [["plan.yml"], ["plan.yml", "plan.previous.yml"], ["plan.yml", "slots"]])
 def test_a_lost_plan_moves_nothing_that_runs(site, lost):
     run(site, "knaster.inventory.site", "-e", "placement_hosts=pve-ada")

@@ -320,6 +320,15 @@ def test_declared_unusable():
     assert told["gpus"][0]["health"]["code"] == "declared"
 
 
+def test_a_declared_state_of_a_card_is_told():
+    told = collect(
+        devices=[bound(L4, "vfio-pci"), bound(ADA, "vfio-pci")],
+        nvidia_smi=ABSENT,
+        declared=[{"pci": "0000:01:00.0", "state": "cordoned"}, {"pci": "0000:41:00.0", "state": None}],
+    )
+    assert [gpu.get("state", "not told") for gpu in told["gpus"]] == ["cordoned", "not told"]
+
+
 def test_a_card_whose_board_is_not_known_has_what_all_candidates_agree_on():
     # A2 and A16 share this chip: both have 16 GB and the same capability.
     device = {

@@ -33,7 +33,7 @@ WRONG = [
     ({"config": {"hostpci0": "mapping=a,pcie=1"}}, "config.hostpci0: pcie=1 needs machine: q35"),
     ({"config": {"hostpci0": "pcie=0"}}, "config.hostpci0: it needs either mapping or host"),
     ({"config": {"hostpci0": "host=01:00.0,mapping=a"}}, "config.hostpci0: it needs either mapping or host"),
-    ({"config": {"hostpci16": "mapping=a"}}, "config.hostpci16: a VM has hostpci0 to hostpci15"),
+    ({"config": {"hostpci16": "mapping=a"}}, "config.hostpci16: there are hostpci0 to hostpci15 only"),
     (
         {"config": {"hostpci0": "mapping=a", "hostpci1": "mapping=a"}},
         "config.hostpci1: hostpci0 names the mapping a already",

@@ -299,7 +299,7 @@ REFUSED = [
     ("mapping of another node", {"node": "pve-1"}, {}, "has no entry for pve-1"),
     ("image that is not there", {"source": {"image": "local:import/none.qcow2"}}, {}, "does not exist"),
     ("no such storage", {"scsi0": "fast:64"}, {}, r"storage 'fast' does not exist|Permission check failed"),
-    ("parameter that PVE refuses", {"cores": 0}, {}, r"cores: value must have a minimum value of 1"),
+    ("parameter that PVE refuses", {"watchdog": "bark"}, {}, r"value 'bark' does not have"),
     ("unknown key", {"colour": "red"}, {}, r"colour: property is not defined"),
     ("raw device with a token", {"hostpci0": "host=0000:41:00.0"}, {}, "only root can set 'hostpci0'"),
     ("node that is away", {"node": "pve-1", "hostpci0": "-", "machine": "pc"}, {"pve-1": "offline"}, "HTTP 595.*"),

@@ -79,6 +79,65 @@ def test_idle_time_goes_on_from_run_to_run(kind):
         assert still["idle_seconds"] == 200
 
 
+OLD, NEW = "a" * 16, "b" * 16
+
+
+def tell(engine, **more):
+    """An engine whose list of models says more of its one model."""
+    engine.models_more = more
+    return engine
+
+
+def test_what_an_engine_was_made_from_is_not_what_its_slot_wishes_for():
+    engine = engines.Engine("vllm", requests=7, started=NOW - 5000)
+    old = {"name": "p", "args": ["--max-num-seqs", "16"]}
+    new = {"name": "p", "args": ["--max-num-seqs", "64"]}
+    with engines.serve(engine) as endpoint:
+        # Somebody started it, and nobody knows with what.
+        adopted = look(endpoint, fingerprint=OLD, profile=old)
+        assert (adopted["fingerprint"], adopted["wanted_fingerprint"]) == (None, OLD)
+        again = look(endpoint, fingerprint=OLD, profile=old, previous=[adopted], now=NOW + 60)
+        assert again["fingerprint"] is None
+        engine.started = NOW + 90
+        started = look(endpoint, fingerprint=OLD, profile=old, previous=[again], now=NOW + 120)
+        assert (started["fingerprint"], started["profile"]) == (OLD, old)
+        # The registry is written again, and the process is the same: it stays what it was, however often it is asked.
+        last = started
+        for later in (180, 240, 300):
+            last = look(endpoint, fingerprint=NEW, profile=new, previous=[last], now=NOW + later)
+            assert (last["fingerprint"], last["wanted_fingerprint"], last["profile"]) == (OLD, NEW, old)
+        engine.started = NOW + 350
+        last = look(endpoint, fingerprint=NEW, profile=new, previous=[last], now=NOW + 400)
+        assert (last["fingerprint"], last["profile"]) == (NEW, new)
+    gone = look(endpoint, fingerprint=OLD, profile=old, previous=[last], now=NOW + 500)
+    assert (gone["state"], gone["fingerprint"]) == ("starting", NEW)
+
+
+def test_the_tags_of_llama_cpp_say_what_it_was_made_from():
+    engine = tell(engines.Engine("llamacpp", requests=7), tags=["own", f"knaster-revision={OLD}"])
+    with engines.serve(engine) as endpoint:
+        first = look(endpoint, "llamacpp", fingerprint=NEW)
+        assert (first["fingerprint"], first["wanted_fingerprint"]) == (OLD, NEW)
+        tell(engine, tags=[f"knaster-revision={NEW}"])
+        assert look(endpoint, "llamacpp", fingerprint=NEW, previous=[first])["fingerprint"] == NEW
+        for tags in ("knaster-revision=x", ["knaster-revision=../etc"], [7], {}, None):
+            tell(engine, tags=tags)
+            assert look(endpoint, "llamacpp", fingerprint=NEW)["fingerprint"] is None
+
+
+@pytest.mark.parametrize("status", ["unloaded", "sleeping", "loaded", "failed", None, 7])
+def test_a_router_says_which_models_have_to_be_loaded_first(status):
+    engine = tell(engines.Engine("llamacpp", requests=7), status={"value": status})
+    with engines.serve(engine) as endpoint:
+        entry = look(endpoint, "llamacpp")
+    rests = status in ("unloaded", "sleeping")
+    assert entry["state"] == "ready"
+    assert entry["reason"] == ("its model is not loaded: the next request waits for that" if rests else None)
+    # Asking for the metrics of a model would load it.
+    asked = [path for path, _headers in engine.seen if path.startswith("/metrics")]
+    assert asked == ([] if rests else ["/metrics?model=org%2Fmodel"] if status == "loaded" else ["/metrics"])
+
+
 def test_work_in_progress_is_not_idle():
     engine = engines.Engine("vllm", requests=7)
     with engines.serve(engine) as endpoint:

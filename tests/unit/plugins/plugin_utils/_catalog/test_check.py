@@ -381,6 +381,31 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
         "models[0].profiles[0].nodes (model chat, profile p): tp x pp is 4, which 3 nodes cannot share evenly; nodes must divide 4: 1, 2, 4",
     ),
     (
+        "GPUs of copies",
+        [served({"tp": 2, "dp": 2, "gpus_per_node": 2})],
+        "models[0].profiles[0].gpus_per_node (model chat, profile p): gpus_per_node 2 x nodes 1 is 2, but tp x pp x dp is 4; leave gpus_per_node out, or write 4",
+    ),
+    (
+        "copies over nodes",
+        [served({"dp": 2, "nodes": 2})],
+        "models[0].profiles[0].nodes (model chat, profile p): the 2 copies of dp are on one node, but the profile has 2; leave nodes out; scaling.min gives more replicas",
+    ),
+    (
+        "copies for any class",
+        [served({"dp": 2, "gpu_class": "any"})],
+        "models[0].profiles[0].dp (model chat, profile p): a profile for any class has as many GPUs as one copy needs, so that dp has no place in it; name the gpu_class, or let scaling.min give more copies",
+    ),
+    (
+        "copies of an engine that has none",
+        [served({"dp": 2, "engine": "llamacpp"})],
+        "models[0].profiles[0].dp (model chat, profile p): llamacpp has no dp, which only engines that split a model by heads have; leave dp out; scaling.min gives more copies",
+    ),
+    (
+        "experts on the CPU",
+        [served({"expert_parallel": True, "engine": "llamacpp", "gpu_class": ...})],
+        "models[0].profiles[0].expert_parallel (model chat, profile p): expert_parallel spreads experts over GPUs, but there is no gpu_class; name the gpu_class, or leave expert_parallel out for the CPU",
+    ),
+    (
         "tp and heads",
         [served({"tp": 3}, memory={"attention_heads": 32, "kv_heads": 8})],
         "models[0].profiles[0].tp (model chat, profile p): tp 3 does not divide the 32 attention heads of chat; one of 1, 2, 4, 8, 16, 32",
@@ -518,6 +543,42 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
         "models[0].profiles[0].args[1] (model chat, profile p): -tp 2 contradicts tp 1 of the profile; leave it out: tp says it",
     ),
     (
+        "args dp",
+        [served({"args": ["--data-parallel-size", "8"]})],
+        "models[0].profiles[0].args[1] (model chat, profile p): --data-parallel-size 8 contradicts dp 1 of the profile; leave it out: dp says it",
+    ),
+    (
+        "args dp of SGLang",
+        [served({"engine": "sglang", "args": ["--dp-size=2"]}, engines=["sglang"])],
+        "models[0].profiles[0].args[0] (model chat, profile p): --dp-size 2 contradicts dp 1 of the profile; leave it out: dp says it",
+    ),
+    (
+        "args experts",
+        [served({"args": ["--enable-expert-parallel"]})],
+        "models[0].profiles[0].args[0] (model chat, profile p): --enable-expert-parallel is what expert_parallel of a profile says; leave it out, and write expert_parallel: true",
+    ),
+    (
+        "context in the model's arguments",
+        [served(context_length=8192, engine_args={"vllm": ["--seed", "1", "--max-model-len", "4096"]})],
+        "models[0].engine_args.vllm[3] (model chat): --max-model-len 4096 is 4096 per request, less than context_length 8192; give the engine more, or write context_length: 4096",
+    ),
+    (
+        "context in the model's arguments, slots in the profile's",
+        [
+            served(
+                {"engine": "llamacpp", "args": ["-np", "4"]},
+                context_length=8192,
+                engine_args={"llamacpp": ["-c=8192"]},
+            )
+        ],
+        "models[0].engine_args.llamacpp[0] (model chat): -c 8192 over 4 slots is 2048 per request, less than context_length 8192; give the engine more, or write context_length: 2048",
+    ),
+    (
+        "GPUs in the model's arguments",
+        [model(source="a/b", engine_args={"vllm": ["-tp", "2"]})],
+        "models[0].engine_args.vllm[1] (model chat): -tp 2 is decided where the model is placed; leave it out; tp of a profile says it",
+    ),
+    (
         "args port",
         [served({"args": ["--port", "9"]})],
         (
@@ -574,6 +635,14 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
         "models[0].scaling.max (model chat): max 1 is below min 3; at least 3, or leave max out",
     ),
     (
+        "per_node and scaling",
+        [served(per_node=1, scaling={"min": 2})],
+        (
+            "models[0].per_node (model chat): per_node runs one on every node that matches, so there is no number to scale; "
+            "remove per_node, or scaling"
+        ),
+    ),
+    (
         "max negative",
         [served(scaling={"max": -1})],
         "models[0].scaling.max (model chat): must be from 0 to 100000, not -1",
@@ -593,6 +662,14 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
 CPU = {"engine": "llamacpp", "gpu": False, "min_vram_gb": ...}
 
 TEST_ROLE_ERRORS: list[tuple[str, t.Any, str]] = [
+    (
+        "per_node and count",
+        [changed(ROLE, per_node=1, count=2)],
+        (
+            "roles[0].per_node (role large): per_node runs one on every node that matches, so there is no number to count; "
+            "remove per_node, or count"
+        ),
+    ),
     (
         "typo",
         [changed(ROLE, prefers="largest")],
@@ -837,6 +914,7 @@ def test_role_errors(roles: t.Any, expected: str) -> None:
 TEST_GOOD: list[tuple[str, t.Any, t.Any]] = [
     ("seven fields", [model()], []),
     ("nothing", None, None),
+    ("one on every node", [served(per_node=1)], [changed(ROLE, per_node=1)]),
     (
         "zeros are unknown",
         [model(vram_gb=0, min_cc=0, context=0, context_length=0, max_output=0, memory={"layers": 0})],
@@ -1215,3 +1293,20 @@ def test_the_largest_context_is_named() -> None:
     assert 4096 < most < 32768
     check_catalog([{**wrong, "context_length": most}], [])
     assert errors_of([{**wrong, "context_length": most + 512}])
+
+
+def test_a_word_that_several_profiles_share_is_told_once_where_it_is_written() -> None:
+    profiles = [changed(PROFILE, name=name, gpu_class=name) for name in ("rtx-3090", "rtx-4090", "l4")]
+    shared = changed(SERVED, profiles=profiles, context_length=8192, engine_args={"vllm": ["--max-model-len", "4096"]})
+    _catalog, problems = examine_catalog({"models": [shared]})
+    assert [problem.path for problem in problems if problem.severity == "error"] == ["models[0].engine_args.vllm[1]"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "gpus"),
+    [({"dp": 2}, 2), ({"tp": 2, "dp": 4, "gpus_per_node": 8}, 8), ({"tp": 2, "pp": 2, "dp": 2}, 8), ({"dp": 0}, 1)],
+)
+def test_a_replica_has_the_gpus_of_all_its_copies(profile: dict[str, t.Any], gpus: int) -> None:
+    catalog, problems = examine_catalog({"models": [served({**profile, "args": ["-dp", str(profile["dp"] or 1)]})]})
+    assert [problem for problem in problems if problem.severity == "error"] == []
+    assert catalog.models[0].profiles[0].gpus_per_node == gpus

@@ -39,7 +39,25 @@ models:
     license: apache-2.0
     capabilities: [tools]
     slo: {ttft_p99: 500ms, tpot_p99: 50ms}
-    memory: {layers: 64, attention_heads: 40, kv_heads: 8}
+    memory:
+      layers: 64
+      attention_heads: 40
+      kv_heads: 8
+      full_kv_heads: 4
+      head_dim: 128
+      weights_gib: 20.5
+      kv_bytes_per_token: 65536
+      kv_bytes_per_window_token: 65536
+      window: 1024
+      index_bytes_per_token: 132
+      state_bytes: 1024
+      vocab: 151936
+      hidden: 5120
+      intermediate: 25600
+      expert_gib: 10
+      parts: [vision]
+      vision_gib: 1.5
+    spread: {by: label, label: rack, hard: true}
     profiles:
       - {name: two, gpu_class: rtx-4090, tp: 2, gpus_per_node: 2, nodes: 1, args: [--max-model-len, 16384], priority: 10}
       - name: wide
@@ -52,6 +70,8 @@ models:
         min_memory_gb: 64
         node_selector: {zone: a}
         startup_timeout: 30m
+      - {name: copies, gpu_class: rtx-6000-ada, tp: 2, dp: 2, gpus_per_node: 4, expert_parallel: true, min_disk_gb: 100, weight: 1.5,
+         image: "vllm/vllm-openai:nightly"}
       - {name: cpu, engine: llamacpp, args: [--ctx-size, "65536", --parallel, "4"]}
     scaling: {min: 2, max: 3, idle_timeout: 1h}
     engine_args:
@@ -72,6 +92,7 @@ roles:
     needs: {engine: vllm, min_vram_gb: 40, min_cc: 8.0, max_cc: 9.0, kind: llm, gpu_class: l40s, vendor: nvidia}
     prefer: largest
     count: 2
+    spread: node
     slots: [{name: chat, model: gpt, args: [--seed, 2]}, spare]
     priority: 10
     vm: {cores: 8, memory_mib: 32768, tags: [gpu]}
@@ -116,10 +137,30 @@ WRONG: dict[str, list[str]] = {
     "attention_heads": ["many", "-1", "1.5"],
     "kv_heads": ["x"],
     "layers": ["x", "-3"],
+    "full_kv_heads": ["x", "-1", "1.5"],
+    "head_dim": ["x", "-1"],
+    "weights_gib": ["x", "-1", "15GiB"],
+    "kv_bytes_per_token": ["x", "-1", "1.5"],
+    "kv_bytes_per_window_token": ["x", "-1", "128k"],
+    "window": ["x", "-1"],
+    "index_bytes_per_token": ["x", "-1"],
+    "state_bytes": ["x", "-1"],
+    "vocab": ["x", "-1", "151k"],
+    "hidden": ["x", "-1"],
+    "intermediate": ["x", "-1"],
+    "expert_gib": ["x", "-1"],
+    "parts": ["vision", "[sound]"],
+    "vision_gib": ["x", "-1"],
+    "dp": ["x", "-1", "1.5", "'2'"],
+    "expert_parallel": ["maybe", "1"],
+    "image": ["7", "[a]", "'a b'", "-x"],
+    "min_disk_gb": ["x", "-1"],
+    "weight": ["x", "-1"],
+    "spread": ["racks", "[node]", "{by: rack}", "{by: label}"],
     "gpu_class": ["RTX 4090", "[l4]", "7"],
     "tp": ["'2'", "x", "-1", "1.5"],
     "pp": ["x", "-1"],
-    "nodes": ["3", "x", "-2"],
+    "nodes": ["x", "-2"],
     "gpus_per_node": ["3", "x"],
     "args": ["--x 1", "{a: b}", "['--a b']", "[true]"],
     "engine_args": ["[--x]", "{vllm: --x}", "{tgi: [--x]}", "{vllm: ['--a b']}", "{vllm: [--port, 1]}"],
@@ -145,7 +186,15 @@ WRONG: dict[str, list[str]] = {
     "model": ["nonesuch", "7"],
 }
 # What is wrong only beside what the rich catalog says elsewhere.
-WRONG_IN_RICH = {"tp": ["3"], "gpu_class": ["gtx-1080"], "kv_heads": ["7"], "max": ["1"], "vram_gb": ["400"]}
+WRONG_IN_RICH = {
+    "tp": ["3"],
+    "dp": ["3"],
+    "nodes": ["3"],
+    "gpu_class": ["gtx-1080"],
+    "kv_heads": ["7"],
+    "max": ["1"],
+    "vram_gb": ["400"],
+}
 REQUIRED = {("models", "name"), ("models", "kind"), ("profiles", "name"), ("roles", "name"), ("roles", "needs"), ("needs", "engine")}  # fmt: skip
 
 
@@ -277,3 +326,10 @@ def test_every_mistake_is_found(tmp_path: Path, base: str, mutation: Mutation) -
     else:
         assert mutation.line in lines, str(caught.value)
     assert len(caught.value.errors) <= 10, str(caught.value)
+    # Each mistake is told once, and the one that was made is no more than that in its line.
+    assert len(set(caught.value.errors)) == len(caught.value.errors)
+    if mutation.kind == "wrong value" and base == "rich":
+        told = [
+            place for place in places if place.file == str(tmp_path / mutation.file) and place.line == mutation.line
+        ]
+        assert len(told) == 1, str(caught.value)

@@ -62,10 +62,15 @@ def slots(catalog):
 
 def test_from_the_plan_to_the_summary(catalog, slots):
     """The slots of a plan, their engines asked, and what that means for the fleet."""
-    with engines.serve(engines.Engine("vllm", "large", requests=3)) as endpoint:
+    engine = engines.Engine("vllm", "large", requests=3)
+    with engines.serve(engine) as endpoint:
         for slot in slots:
             slot["endpoint"] = endpoint
-        found = observe(questions(slots), asking=Asking(timeout=3), now=10**9)
+        first = observe(questions(slots), asking=Asking(timeout=3), now=10**9 - 60)
+        assert {one["drift"] for one in with_catalog(first.replicas, catalog)} == {"unknown"}
+        # It is seen to be started anew, from what its slot has now.
+        engine.started += 10
+        found = observe(questions(slots), previous=first.replicas, asking=Asking(timeout=3), now=10**9)
         later = observe(questions(slots), previous=found.replicas, asking=Asking(timeout=3), now=10**9 + 900)
     replicas = with_catalog(later.replicas, catalog)
     jsonschema.Draft202012Validator.check_schema(SCHEMA)

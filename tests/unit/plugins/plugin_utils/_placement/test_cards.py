@@ -117,7 +117,7 @@ def test_memory_of_nodes_is_never_promised_twice():
     assert places(document) == {"large/0": "a:0", "large/1": "b:0"}
     assert document["nodes"][0]["memory_left_mib"] == 65536 - 3277 - 40960
     entry = refusal(make_plan([node("a", 24, 24, memory_gb=64)], [large]), "large")
-    assert (entry["code"], entry["rejected"]) == ("ram", {"in_use": 1, "ram": 1})
+    assert (entry["code"], entry["rejected"]) == ("node_memory", {"in_use": 1, "node_memory": 1})
 
 
 def test_disk_and_memory_that_are_not_known_exclude_nothing():
@@ -126,7 +126,10 @@ def test_disk_and_memory_that_are_not_known_exclude_nothing():
     held = [{"name": "org/m", "path": "/m/org/m", "size_gb": 10}]
     wanted = [model("m", 20, profile)]
     assert places(make_plan([node("a", 24, memory_gb=None)], models=wanted)) == {"m/0": "a:0"}
-    assert refusal(make_plan([node("a", 24, storage=small)], models=wanted), "m")["code"] == "disk"
+    larger = [{"path": "/m", "free_gb": 99}]
+    entry = refusal(make_plan([node("a", 24, storage=small), node("b", 24, storage=larger)], models=wanted), "m")
+    assert (entry["code"], entry["rejected"]) == ("disk", {"disk": 2})
+    assert entry["reason"] == "2 on nodes without 100 GB of disk space (at most 99 GB)"
     assert places(make_plan([node("a", 24, storage=small, weights=held)], models=wanted)) == {"m/0": "a:0"}
 
 

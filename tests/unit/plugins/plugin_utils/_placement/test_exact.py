@@ -17,7 +17,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement import search
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.help import Trial, apply_change
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 
 from .helpers import make_plan, model, node, role
 
@@ -138,3 +141,110 @@ def test_plan_over_plan_is_a_fixed_point(make):
             for document in (first, second):
                 document.pop("changes", None)
             assert json.dumps(second) == json.dumps(first), (seed, moves)
+
+
+def subject(entry):
+    kind = "role" if "role" in entry else "model"
+    return kind, entry[kind]
+
+
+class Refused:
+    """One refusal of a plan, and what planning again with some change says to it."""
+
+    def __init__(self, nodes, roles, models, document, entry):
+        self.nodes, self.document, self.subject = nodes, document, subject(entry)
+        self.catalog = check_catalog(models, roles, open_engines=True).catalog
+        self.missing = {subject(each): each["missing"] for each in document["unplaced"]}
+        ordered = sorted(roles, key=lambda role: role["name"]), sorted(models, key=lambda model: model["name"])
+        names = [("role", each["name"]) for each in ordered[0]] + [("model", each["name"]) for each in ordered[1]]
+        self.before = names[: names.index(self.subject)]
+        self.counts = {name: count for name, count in counts_of(document, roles, models).items() if count}
+        self.models = {each["name"]: each for each in models}
+        self.roles = {each["name"]: each for each in roles}
+
+    def is_enough(self, change):
+        trial = Trial(nodes=self.nodes, roles=self.catalog.roles, models=self.catalog.models)
+        trial = apply_change(trial, change)
+        then = plan(trial.nodes, trial.roles, trial.models, self.document, moves=trial.moves)
+        missing = {subject(each): each["missing"] for each in then["unplaced"]}
+        return self.subject not in missing and all(
+            missing.get(name, 0) <= self.missing.get(name, 0) for name in self.before
+        )
+
+    def counts_lowered_by(self, number):
+        """Each other request with so many replicas fewer."""
+        for name, count in self.counts.items():
+            if name != self.subject[1] and count >= number:
+                kind, key = ("role", "count") if name in self.roles else ("model", "min")
+                yield {key: {kind: name, key: count - number}}
+
+    def gpus_of(self):
+        """The least GPU of each way to run, with how many a node has and on how many nodes."""
+        kind, name = self.subject
+        if kind == "role":
+            return [({"memory_gb": self.roles[name]["needs"]["min_vram_gb"]}, 1, 1)]
+        return [
+            (
+                {
+                    "memory_gb": -(-self.models[name]["vram_gb"] // (one["tp"] * one["pp"])),
+                    "gpu_class": one["gpu_class"],
+                },
+                one["tp"] * one["pp"] // one["nodes"],
+                one["nodes"],
+            )
+            for one in self.models[name]["profiles"]
+        ]
+
+    def gpus_added(self, number):
+        for gpu, _each, _spans in self.gpus_of():
+            for each in self.nodes:
+                yield {"add_gpus": {"count": number, "node": each["name"], **gpu}}
+
+    def nodes_added(self, number):
+        """So many GPUs on new nodes of each fabric."""
+        for fabric in {name for each in self.nodes for name in each.get("fabrics", ())}:
+            for gpu, each, spans in self.gpus_of():
+                if spans > 1 and number % each == 0:
+                    yield {"add_nodes": {"count": number // each, "gpus_per_node": each, "fabric": fabric, **gpu}}
+
+
+def smaller(refused, entry):
+    """What is smaller in the order of help than what is offered, as far as it can be told by number."""
+    counts, bought = None, None
+    for each in entry["what_would_help"]:
+        ((kind, what),) = each["change"].items()
+        if kind in ("count", "min") and what.get("role", what.get("model")) != refused.subject[1]:
+            counts = refused.counts[what.get("role", what.get("model"))] - what[kind]
+        if kind in ("add_gpus", "add_nodes"):
+            bought = kind, what["count"] * what.get("gpus_per_node", 1), what.get("fabric")
+    fewest = max(refused.counts.values(), default=0) if counts is None else counts - 1
+    for number in range(1, fewest + 1):
+        yield from refused.counts_lowered_by(number)
+    kind, gpus, fabric = bought
+    for number in range(1, gpus if kind == "add_gpus" else MOST_GPUS + 1):
+        yield from refused.gpus_added(number)
+    if kind == "add_nodes":
+        for number in range(1, gpus + (fabric == "new")):
+            yield from refused.nodes_added(number)
+
+
+# How many GPUs in one node are tried where a node is offered.
+MOST_GPUS = 6
+
+
+@pytest.mark.parametrize("make", [with_memory, with_profiles])
+def test_what_is_offered_is_enough_and_nothing_smaller_is(make):
+    left = 1000 if SHARE == 1 else 30
+    for seed in range(10_000):
+        nodes, roles, models = make(seed)
+        document = make_plan(nodes, roles, models)
+        for entry in document["unplaced"]:
+            refused = Refused(nodes, roles, models, document, entry)
+            for each in entry["what_would_help"]:
+                assert refused.is_enough(each["change"]), (seed, each)
+            for change in smaller(refused, entry):
+                assert not refused.is_enough(change), (seed, entry["what_would_help"], change)
+            left -= 1
+        if left <= 0:
+            return
+    raise AssertionError

@@ -224,6 +224,21 @@ def test_relocate_moves_a_model_for_a_role():
     assert moved(second) == [("m", 0)]
 
 
+def test_the_smallest_that_makes_room_moves():
+    nodes = [node("a", 24, 24, 24, 24, labels={"z": "a"}), node("b", 24, 24)]
+    there = {"node_selector": {"z": "a"}}
+    first = make_plan(nodes, [role("r", 20, needs=there)], [model("m", 40, on_a("c24", 2))])
+    roles, models = [role("r", 20)], [model("m", 40, ("c24", 2, 1)), model("n", 40, on_a("c24", 2))]
+    models[0]["profiles"][0]["name"] = "p"
+    second = make_plan(nodes, roles, models, first, moves="relocate")
+    assert moved(second) == [("r", 0)]
+    assert second["unplaced"] == []
+
+
+def on_a(gpu_class, tp):
+    return {"name": "p", "engine": "other", "gpu_class": gpu_class, "tp": tp, "node_selector": {"z": "a"}}
+
+
 def test_a_model_that_one_move_would_place_is_offered_that_move():
     nodes = [node("n1", 48, 48), node("n2", 48)]
     first = make_plan(nodes, [role("a", 40, needs={"node": "n1"})])
@@ -320,3 +335,42 @@ def test_a_bottleneck_counts_all_that_its_roles_want():
     document = make_plan([node("n1", 24, 24)], roles)
     assert refusal(document, "a")["bottleneck"]["wanted"] == 5
     assert refusal(document, "b")["bottleneck"]["wanted"] == 5
+
+
+def test_of_all_nodes_the_one_that_lacks_the_fewest_is_offered():
+    """The first that would do is not the best: memory binds on it, so that one of its GPUs would be left over."""
+    nodes = [node(f"n{at}", 24, memory_gb=34) for at in range(4)] + [node("z", 48, memory_gb=256)]
+    roles = [role("a", 20, priority=1, count=4, needs={"min_memory_gb": 24, "gpu_class": "c24"})]
+    roles.append(role("b", 48, count=3, needs={"min_memory_gb": 16}))
+    changes = [each["change"] for each in refusal(make_plan(nodes, roles), "b")["what_would_help"]]
+    assert {"add_gpus": {"count": 2, "node": "z", "memory_gb": 48}} in changes
+
+
+def test_a_new_node_has_memory_for_those_that_would_take_it_first():
+    nodes = [node(f"n{at}", 24, memory_gb=48) for at in range(2)]
+    roles = [
+        role("r0", 24, count=2, needs={"min_memory_gb": 32}),
+        role("r1", 48, count=3, needs={"min_memory_gb": 32}),
+        role("r2", 16, needs={"min_memory_gb": 16}),
+        role("r3", 48, needs={"min_memory_gb": 16}),
+    ]
+    (help_,) = refusal(make_plan(nodes, roles), "r3")["what_would_help"]
+    assert help_["change"] == {"add_nodes": {"count": 1, "gpus_per_node": 5, "memory_gb": 48, "node_memory_gb": 172}}
+    assert help_["text"] == "one more node with 5 GPUs with at least 48 GB and 172 GB of memory"
+
+
+def test_nodes_are_offered_on_a_fabric_that_has_none_of_their_kind():
+    nodes = [node("n0", 48, fabrics=["ib"]), node("n1", 48, fabrics=["ib"])]
+    entry = refusal(make_plan(nodes, models=[model("m", 40, ("c24", 1, 2))]), "m")
+    assert entry["what_would_help"][-1]["change"]["add_nodes"]["fabric"] == "ib"
+
+
+def test_a_count_that_only_holds_memory_is_lowered_too():
+    nodes = [node("n", 24, 48, memory_gb=40)]
+    roles = [
+        role("small", 20, priority=1, prefer="smallest_fitting", needs={"min_memory_gb": 24, "gpu_class": "c24"}),
+        role("large", 40, needs={"min_memory_gb": 24}),
+    ]
+    entry = refusal(make_plan(nodes, roles), "large")
+    assert entry["code"] == "node_memory"
+    assert entry["what_would_help"][0]["change"] == {"count": {"role": "small", "count": 0}}

@@ -53,6 +53,13 @@ def test_per_node_runs_one_on_every_node_that_matches_and_keeps_its_numbers():
     assert third["unplaced"] == []
 
 
+def test_per_node_runs_one_of_a_model_on_every_node_that_matches():
+    served = model("m", 20, ("c24", 1, 1), per_node=1)
+    served.pop("scaling")
+    nodes = [node("n0", 24, 24), node("n1", 24), node("n2", 48)]
+    assert places(make_plan(nodes, models=[served])) == {"m/0": "n1:0", "m/1": "n0:0"}
+
+
 def test_a_node_with_a_broken_gpu_comes_last():
     nodes = [node("n0", 24, 24, card(2, 24, healthy=False)), node("n1", 24, 24, 24)]
     assert nodes_of(make_plan(nodes, [role("chat", 20)])) == ["n1"]

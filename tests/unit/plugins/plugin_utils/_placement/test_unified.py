@@ -55,12 +55,12 @@ def test_work_without_a_card_lowers_what_the_card_has(passthrough):
     }
     document = make_plan(nodes, [small, role("chat", 71)], passthrough=passthrough)
     assert places(document) == {"db/0": "a"}
-    assert refusal(document, "chat")["code"] == "ram"
+    assert refusal(document, "chat")["code"] == "node_memory"
     reason = "1 on nodes without 72704 MiB of memory left for the GPU (at most 71680 MiB)"
     assert refusal(document, "chat")["reason"] == reason
     document = make_plan(nodes, [small | {"priority": 200}, role("chat", 71)], passthrough=passthrough)
     assert places(document) == {"chat/0": "a:0"}
-    assert refusal(document, "db")["code"] == "ram"
+    assert refusal(document, "db")["code"] == "node_memory"
 
 
 def test_a_node_with_another_card_counts_that_card_apart():
@@ -88,7 +88,7 @@ def test_a_replica_of_a_model_takes_its_part():
     eater = role("db", needs={"gpu": False, "gpu_nodes": True, "min_memory_gb": 50})
     document = make_plan(nodes, [eater], [many], **BARE)
     assert places(document) == {"db/0": "a"}
-    assert refusal(document, "big")["rejected"] == {"fabric": 1, "ram": 1}
+    assert refusal(document, "big")["rejected"] == {"fabric": 1, "node_memory": 1}
 
 
 def test_what_may_be_kept_is_kept_and_nothing_is_claimed_twice():
@@ -109,7 +109,7 @@ def test_what_does_not_fit_any_more_goes():
     nodes[0]["memory_mib"] = 80 * GIB
     second = make_plan(nodes, roles, previous=first)
     assert places(second) == {}
-    assert [lost["cause"] for lost in second["changes"]["blocked"]] == ["ram"]
+    assert [lost["cause"] for lost in second["changes"]["blocked"]] == ["node_memory"]
 
 
 def test_the_memory_that_a_node_does_not_tell_is_not_counted():
@@ -155,5 +155,5 @@ def test_a_node_written_by_hand_may_leave_the_size_to_its_memory():
     unified = {"index": 0, "name": "Orin (nvgpu)", "compute_cap": 8.7, "unified_memory": True}
     nodes = [{"name": "a", "memory_gb": 64, "gpus": [unified]}]
     assert places(make_plan(nodes, [role("chat", 32)], **BARE)) == {"chat/0": "a:0"}
-    assert refusal(make_plan(nodes, [role("chat", 63)], **BARE), "chat")["code"] == "ram"
+    assert refusal(make_plan(nodes, [role("chat", 63)], **BARE), "chat")["code"] == "node_memory"
     assert refusal(make_plan(nodes, [role("chat", 65)], **BARE), "chat")["code"] == "vram"

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.errors import InputError
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import vms_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision import definitions
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.definitions import make_definitions
@@ -111,7 +112,7 @@ def made(plan_document=None, roles=None, **more):
     plan_document, roles = (PLAN if plan_document is None else plan_document), (ROLES if roles is None else roles)
     settings = read_settings(more.pop("settings", {}))
     found = make_definitions(plan_document, roles, nodes=more.pop("nodes", NODES), settings=settings, **more)
-    VALIDATOR.validate(found.document())
+    VALIDATOR.validate(vms_document(list(found.vms)))
     return found
 
 
@@ -220,13 +221,13 @@ def test_roles_that_share_a_card_share_one_machine() -> None:
 
 
 def test_the_same_in_any_order() -> None:
-    first = made().document()
+    first = vms_document(list(made().vms))
     rand = random.Random(7)
     for _unused in range(20):
         document, roles, nodes = copy.deepcopy(PLAN), copy.deepcopy(ROLES), copy.deepcopy(NODES)
         for items in (document["assignments"], document["replicas"], roles, nodes):
             rand.shuffle(items)
-        assert made(document, roles, nodes=nodes).document() == first
+        assert vms_document(list(made(document, roles, nodes=nodes).vms)) == first
 
 
 def test_numbers_are_kept_and_new_ones_are_free() -> None:
@@ -441,7 +442,6 @@ def test_cards_that_are_not_seen_now_are_as_they_were() -> None:
             {"defaults": {"config": {"hostpci0": "host=01:00"}}},
             "settings.defaults.config.hostpci0: is decided by the plan",
         ),
-        ({"defaults": {"config": {"args": "-vnc"}}}, "settings.defaults.config.args: can be set only by root"),
         ({"defaults": {"image": "local:x,import-from=/etc/shadow"}}, "settings.defaults.image"),
         ({"defaults": {"bridge": "vmbr0,tag=1"}}, "settings.defaults.bridge"),
         ({"defaults": {"cloud_init": {"ciuser": "a\nb"}}}, "settings.defaults.cloud_init.ciuser: must match"),
@@ -482,7 +482,7 @@ def test_names() -> None:
 
 def test_the_mark_says_what_it_was_made_from_and_which_devices_it_set() -> None:
     assert by_name(made())["chat-0"]["config"]["description"] == (
-        'knaster.inventory/1 {"fingerprint":"00490d46251c1ade","own":["hostpci0","net0"],"vm":"chat-0"}'
+        'knaster.inventory/1 {"fingerprint":"00490d46251c1ade","own":["hostpci0","net0","scsi0","tags=chat","tags=prod"],"vm":"chat-0"}'
     )
 
 

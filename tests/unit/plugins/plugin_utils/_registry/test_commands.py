@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.engine
     engine_commands,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.quote import EnvRef, clean
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import (
+    Settings,
+    find_setting_errors,
+)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "peers"))
 from slots import HOSTILE, apart, fleet
@@ -65,14 +70,16 @@ def line(*args, **more):
     return " ".join(str(word) for word in command.argv)
 
 
-VLLM = "vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port 8000 --served-model-name qwen3-8b qwen q8"
-SGLANG = "python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port 30000 --served-model-name qwen3-8b"
-LLAMA = "llama-server --hf-repo Qwen/Qwen3-8B --alias qwen3-8b,qwen,q8 --host 0.0.0.0 --port 8080"
+VLLM = "vllm serve Qwen/Qwen3-8B --host 127.0.0.1 --port 8000 --served-model-name qwen3-8b qwen q8"
+SGLANG = "python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 127.0.0.1 --port 30000 --served-model-name qwen3-8b"
+LLAMA = "llama-server --hf-repo Qwen/Qwen3-8B --alias qwen3-8b,qwen,q8 --host 127.0.0.1 --port 8080"
 
 
 def test_vllm():
     assert line() == VLLM
     assert line(profile=profile(tp=4, pp=2)) == f"{VLLM} --tensor-parallel-size 4 --pipeline-parallel-size 2"
+    copies = profile(tp=2, dp=4, expert_parallel=True)
+    assert line(profile=copies) == f"{VLLM} --tensor-parallel-size 2 --data-parallel-size 4 --enable-expert-parallel"
     assert (
         line(context_length=8192, memory_fraction=0.4, lora=True)
         == f"{VLLM} --max-model-len 8192 --gpu-memory-utilization 0.4 --enable-lora"
@@ -80,7 +87,7 @@ def test_vllm():
     assert line(kind="embedding") == line(kind="reranker") == f"{VLLM} --runner pooling"
     assert line(source="Qwen/Qwen3-8B@abc") == f"{VLLM} --revision abc"
     assert line(source="/models/a@b").startswith("vllm serve /models/a@b --host")
-    assert "--host :: --port 8000" in line(endpoint="http://[fd00::5]:8000")
+    assert "--host fd00::5 --port 8000" in line(endpoint="http://[fd00::5]:8000")
 
 
 def test_what_the_profile_says_is_not_said_again():
@@ -98,6 +105,8 @@ def test_what_the_profile_says_is_not_said_again():
 
 def test_sglang():
     assert line("sglang", 30000) == f"{SGLANG} --enable-metrics"
+    copies = profile(tp=2, dp=4, expert_parallel=True)
+    assert line("sglang", 30000, profile=copies) == f"{SGLANG} --tp-size 2 --dp-size 4 --ep-size 2 --enable-metrics"
     assert (
         line("sglang", 30000, profile=profile(tp=2, pp=3), context_length=8192)
         == f"{SGLANG} --tp-size 2 --pp-size 3 --context-length 8192 --enable-metrics"
@@ -114,7 +123,7 @@ def test_the_key_of_sglang_is_a_reference():
     (command,) = engine_commands(slot("sglang", 30000), api_keys=True)
     at = command.argv.index("--api-key")
     assert command.argv[at + 1] == EnvRef("SGLANG_API_KEY")
-    (document,) = command_documents([slot("sglang", 30000)], api_keys=True)
+    (document,) = command_documents([slot("sglang", 30000)], Settings(api_keys=True))
     assert ' --api-key "${SGLANG_API_KEY}"' in document["files"]["start.sh"]
     assert ' "--api-key" "${SGLANG_API_KEY}"' in document["files"][document["unit"]]
     assert "${SGLANG_API_KEY}" in document["compose"]["entrypoint"]
@@ -150,18 +159,39 @@ def test_weights_of_llamacpp(source, words):
 
 
 def test_tei():
-    tei = "text-embeddings-router --model-id Qwen/Qwen3-8B --hostname 0.0.0.0 --port 3000 --served-model-name qwen3-8b"
+    tei = (
+        "text-embeddings-router --model-id Qwen/Qwen3-8B --hostname 127.0.0.1 --port 3000 --served-model-name qwen3-8b"
+    )
     assert line("tei", 3000, kind="embedding", context_length=8192) == tei
     assert line("tei", 3000, kind="embedding", context_length=32768) == f"{tei} --max-batch-tokens 32768"
 
 
 def test_infinity():
-    infinity = "infinity_emb v2 --model-id Qwen/Qwen3-8B --served-model-name qwen3-8b --host 0.0.0.0 --port 7997"
+    infinity = "infinity_emb v2 --model-id Qwen/Qwen3-8B --served-model-name qwen3-8b --host 127.0.0.1 --port 7997"
     assert line("infinity", 7997) == f"{infinity} --device cuda"
     assert (
         line("infinity", 7997, gpus=[], profile=profile(args=["--batch-size", "8"]))
         == f"{infinity} --device cpu --batch-size 8"
     )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "more", "host"),
+    [
+        ("http://chat-0:8000", {}, "127.0.0.1"),
+        ("http://10.0.0.5:8000", {}, "10.0.0.5"),
+        ("http://[fd00::5]:8000", {}, "fd00::5"),
+        ("http://chat-0:8000", {"api_keys": True}, "0.0.0.0"),
+        ("http://[fd00::5]:8000", {"api_keys": True}, "::"),
+        ("http://chat-0:8000", {"listen": "0.0.0.0"}, "0.0.0.0"),
+        ("http://10.0.0.5:8000", {"listen": "[::]"}, "::"),
+    ],
+)
+def test_an_engine_without_a_key_is_not_there_for_everybody(endpoint, more, host):
+    for engine in ("vllm", "sglang", "llamacpp", "tei", "infinity"):
+        (command,) = engine_commands(slot(engine, endpoint=endpoint), **more)
+        option = "--hostname" if engine == "tei" else "--host"
+        assert command.argv[command.argv.index(option) + 1] == host
 
 
 def shards(*hosts):
@@ -230,12 +260,221 @@ def test_variables_with_secrets_are_only_passed_on():
 
 def test_images():
     def image(**more):
-        return command_documents([slot(**more)], images={"vllm": "registry.example/vllm:1"})[0]["compose"]["image"]
+        return command_documents([slot(**more)], Settings(images={"vllm": "registry.example/vllm:1"}))[0]["compose"][
+            "image"
+        ]
 
     assert image() == "registry.example/vllm:1"
+    assert image(profile=profile(image="vllm/vllm-openai:nightly")) == "vllm/vllm-openai:nightly"
     assert image(engine="tei", kind="embedding").endswith("/text-embeddings-inference:89-1.9")
     assert image(engine="tei", kind="embedding", gpus=[]).endswith(":cpu-1.9")
     assert image(engine="llamacpp") == "ghcr.io/ggml-org/llama.cpp:server-cuda"
+
+
+MAKERS = {
+    "nvidia": dict(CARD),
+    "amd": {"index": 0, "gpu_class": "mi300x"},
+    "intel": {"index": 0, "gpu_class": "arc-a770"},
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "maker", "image"),
+    [
+        ("vllm", "nvidia", "vllm/vllm-openai:v0.33.0"),
+        ("vllm", "amd", "vllm/vllm-openai-rocm:v0.33.0"),
+        ("vllm", "intel", "no image of vllm for Intel GPUs is known"),
+        ("vllm", "cpu", "no image of vllm for the CPU is known"),
+        ("sglang", "nvidia", "lmsysorg/sglang:v0.5.23"),
+        ("sglang", "amd", "no image of sglang for AMD GPUs is known"),
+        ("llamacpp", "amd", "ghcr.io/ggml-org/llama.cpp:server-rocm"),
+        ("llamacpp", "intel", "ghcr.io/ggml-org/llama.cpp:server-intel"),
+        ("llamacpp", "cpu", "ghcr.io/ggml-org/llama.cpp:server"),
+        ("tei", "amd", "no image of tei for AMD GPUs is known"),
+        ("infinity", "nvidia", "michaelf34/infinity:latest"),
+        ("infinity", "intel", "no image of infinity for Intel GPUs is known"),
+    ],
+)
+def test_an_image_is_for_the_maker_of_the_gpu_or_there_is_a_reason(engine, maker, image):
+    gpus = [MAKERS[maker]] if maker != "cpu" else []
+    (found,) = command_documents([slot(engine, gpus=gpus)])
+    if found["compose"] is None:
+        assert found["compose_reason"].startswith(image)
+        assert "compose.yaml" not in found["files"]
+    else:
+        assert found["compose"]["image"] == image
+        assert "compose_reason" not in found
+    own = Settings(images={engine: {maker: "own/image:1"}})
+    assert command_documents([slot(engine, gpus=gpus)], own)[0]["compose"]["image"] == "own/image:1"
+    other = Settings(images={engine: {"amd" if maker != "amd" else "cpu": "own/image:1"}})
+    assert command_documents([slot(engine, gpus=gpus)], other)[0]["compose"] == found["compose"]
+
+
+@pytest.mark.parametrize(("capability", "image"), [(7.0, None), (7.5, "turing-1.9"), (9.0, "hopper-1.9"), (None, None)])
+def test_an_image_of_tei_is_for_a_generation(capability, image):
+    (found,) = command_documents([slot("tei", gpus=[{**CARD, "compute_cap": capability}], kind="embedding")])
+    made = found["compose"] and found["compose"]["image"].rpartition(":")[2]
+    assert made == image
+    assert ("compose_reason" in found) is (image is None)
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"images": {"vllm": {"nvidea": "x"}}}, "images: vllm: 'nvidea' must be one of nvidia, amd, intel, cpu"),
+        ({"images": {"vllm": 3}}, "images: vllm: expected the name of an image"),
+        ({"images": {"vllm": {}}}, "images: vllm: expected the name of an image"),
+        ({"images": "x"}, "images: expected a dictionary"),
+        ({"programs": {"vllm": "bin"}}, "programs: vllm: expected an absolute path"),
+        ({"programs": []}, "programs: expected a dictionary"),
+        ({"user": "a b"}, "engine_user: 'a b' is not the name of a user"),
+        ({"listen": "chat-0"}, "listen: 'chat-0' is not an address"),
+        ({"api_key_env": "A B"}, "api_key_env: 'A B' is not the name of a variable"),
+        ({"request_timeout": 0}, "request_timeout: expected seconds from 1 to 86400, not 0"),
+    ],
+)
+def test_what_is_wrong_with_settings(more, error):
+    (found,) = find_setting_errors(Settings(**more))
+    assert found.startswith(error)
+
+
+def test_settings_that_are_right():
+    images = {"vllm": "x", "llamacpp": {"amd": "y", "cpu": "z"}}
+    more = {"programs": {"vllm": "/opt/v m/bin"}, "user": "", "listen": "[::]", "api_key_env": "ENGINE_KEY"}
+    assert find_setting_errors(Settings(images=images, **more)) == []
+
+
+def unit_of(document):
+    return document["files"][document["unit"]].splitlines()
+
+
+def test_a_unit_says_where_its_program_is_who_runs_it_and_when_to_give_up():
+    fingerprint = "3fa9c0de12345678"
+    (document,) = command_documents([slot(fingerprint=fingerprint)])
+    lines = unit_of(document)
+    assert {
+        "StartLimitIntervalSec=10min",
+        "StartLimitBurst=5",
+        "Type=exec",
+        "User=knaster",
+        "TimeoutStopSec=30",
+        "After=network-online.target",
+        f'Environment="KNASTER_FINGERPRINT={fingerprint}"',
+        'Environment="PATH=/usr/local/bin:/usr/local/bin:/usr/bin:/bin"',
+    } <= set(lines)
+    assert lines.index("StartLimitBurst=5") < lines.index("[Service]")
+    (start,) = [line for line in lines if line.startswith("ExecStart")]
+    assert start.startswith('ExecStart="/usr/local/bin/vllm" "serve" ')
+    own = Settings(programs={"vllm": "/opt/v %m/bin"}, user="")
+    (document,) = command_documents([slot()], own)
+    lines = unit_of(document)
+    assert not [line for line in lines if line.startswith("User=") or "KNASTER_FINGERPRINT" in line]
+    assert [line for line in lines if line.startswith('ExecStart="/opt/v %%m/bin/vllm" "serve" ')]
+    (document,) = command_documents([slot("sglang", 30000)])
+    assert any(line.startswith('ExecStart="/usr/bin/python3" ') for line in unit_of(document))
+    (document,) = command_documents([slot("sglang", 30000)], Settings(programs={"sglang": "/opt/sglang/bin"}))
+    assert any(line.startswith('ExecStart="/opt/sglang/bin/python3" ') for line in unit_of(document))
+
+
+def test_every_way_to_start_says_what_was_made():
+    fingerprint = "3fa9c0de12345678"
+    (document,) = command_documents([slot("llamacpp", 8080, fingerprint=fingerprint)])
+    told = {"KNASTER_FINGERPRINT": fingerprint, "LLAMA_ARG_TAGS": f"knaster-revision={fingerprint}"}
+    assert document["env"] == told
+    assert document["compose"]["environment"].items() >= told.items()
+    assert f"\nexport KNASTER_FINGERPRINT={fingerprint}\n" in document["files"]["start.sh"]
+    assert f'\nKNASTER_FINGERPRINT="{fingerprint}"\n' in document["files"]["engine.env"]
+    (document,) = command_documents([slot(lora=True)])
+    assert document["env"] == {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
+    ranks = engine_commands(slot(fingerprint=fingerprint, shards=shards("a", "b"), profile=profile(nodes=2)))
+    assert [one.env["KNASTER_FINGERPRINT"] for one in ranks] == [fingerprint, fingerprint]
+
+
+def test_engines_of_one_gpu_start_one_after_the_other():
+    health = {"health": "/health"}
+    first = slot(paths=health, startup_timeout=300)
+    second = slot(slot="chat.0.more", endpoint="http://chat-0:8001", paths=health)
+    third = slot("tei", 3000, slot="chat.0.embed", kind="embedding", paths=health)
+    alone = slot(slot="code.0.main", vm={"name": "code-0"}, paths=health)
+    units = [unit_of(one) for one in command_documents([first, second, third, alone])]
+    after = [next(line for line in lines if line.startswith("After=")) for lines in units]
+    assert after == [
+        "After=network-online.target",
+        "After=network-online.target knaster-chat.0.main.service",
+        "After=network-online.target knaster-chat.0.main.service knaster-chat.0.more.service",
+        "After=network-online.target",
+    ]
+    # Each is up when it is healthy, and not when its process is there.
+    posts = [[line for line in lines if line.startswith(("ExecStartPost=", "TimeoutStartSec="))] for lines in units]
+    assert posts[3] == []
+    assert posts[0][0].endswith('"sh" "http://127.0.0.1:8000/health"')
+    assert posts[1][0].endswith('"sh" "http://127.0.0.1:8001/health"')
+    assert [one[1] for one in posts[:3]] == ["TimeoutStartSec=300", "TimeoutStartSec=1200", "TimeoutStartSec=1200"]
+    ways = [
+        bare(paths=health, gpus=two("GPU-b", "GPU-c"), slot="a.0.x", endpoint="http://10.0.0.5:8000"),
+        bare(paths=health, gpus=[{"index": 3, "uuid": "GPU-c"}], slot="b.0.x"),
+        bare(paths=health, gpus=[{"index": 4, "uuid": "GPU-d"}], slot="c.0.x"),
+        bare(paths=health, gpus=[], slot="d.0.x"),
+    ]
+    units = [unit_of(one) for one in command_documents(ways, Settings(listen="0.0.0.0"))]
+    after = [next(line for line in lines if line.startswith("After=")) for lines in units]
+    assert [line.partition(" ")[2] for line in after] == ["", "knaster-a.0.x.service", "", ""]
+    assert any(line.endswith('"http://127.0.0.1:8000/health"') for line in units[0])
+
+
+def test_waiting_for_an_engine_ends_when_it_is_healthy_or_gone(tmp_path):
+    (document, _second) = command_documents(
+        [slot(paths={"health": "/health"}), slot(slot="chat.0.more", paths={"health": "/health"})]
+    )
+    post = next(line for line in unit_of(document) if line.startswith("ExecStartPost="))
+    script = post.split('" "')[2].replace('\\"', '"').replace("$$", "$")
+    curl = tmp_path / "curl"
+    curl.write_text('#!/bin/sh\nfor word; do :; done\necho "$word" >>told\n[ "$(wc -l <told)" -ge 2 ]\n')
+    curl.chmod(0o755)
+    sleep = tmp_path / "sleep"
+    sleep.write_text("#!/bin/sh\n")
+    sleep.chmod(0o755)
+
+    def wait(pid):
+        (tmp_path / "told").unlink(missing_ok=True)
+        env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "MAINPID": str(pid)}
+        words = ["/bin/sh", "-c", script, "sh", "http://x/health"]
+        return subprocess.run(
+            words, env=env, cwd=tmp_path, check=False, timeout=30, stderr=subprocess.DEVNULL
+        ).returncode
+
+    assert wait(os.getpid()) == 0
+    assert (tmp_path / "told").read_text() == "http://x/health\n" * 2
+    with subprocess.Popen(["/bin/true"]) as gone:
+        gone.wait()
+    assert wait(gone.pid) == 1
+
+
+def test_no_two_slots_share_a_project_and_all_share_what_was_downloaded():
+    spans = [slot(slot=f"big.{number}.main", shards=shards("a", "b"), profile=profile(nodes=2)) for number in range(2)]
+    single = [slot(slot=name) for name in ("a.0.x", "a_0.x", "a.0_x", "a-0.x")]
+    files = [yaml.safe_load(one["files"]["compose.yaml"]) for one in command_documents([*spans, *single])]
+    projects = [one["name"] for one in files]
+    assert projects[:4] == [
+        "knaster-big_0_main_rank0",
+        "knaster-big_0_main_rank1",
+        "knaster-big_1_main_rank0",
+        "knaster-big_1_main_rank1",
+    ]
+    assert len(set(projects)) == len(projects) == 8
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) for name in projects)
+    assert {json.dumps(one["volumes"]) for one in files} == {'{"models": {"name": "knaster-models"}}'}
+
+
+def test_what_is_not_told_is_a_variable_of_the_machine():
+    args = ["--seed", "1", "--otlp-headers", "${KNASTER_ARG_OTLP_HEADERS}"]
+    (document,) = command_documents([slot(profile=profile(args=args), aliases=["${PATH}"])])
+    assert document["passed"] == ["KNASTER_ARG_OTLP_HEADERS", "VLLM_API_KEY", "HF_TOKEN"]
+    assert '--otlp-headers "${KNASTER_ARG_OTLP_HEADERS}"\n' in document["files"]["start.sh"]
+    assert '"--otlp-headers" "${KNASTER_ARG_OTLP_HEADERS}"' in document["files"][document["unit"]]
+    assert document["compose"]["entrypoint"][-1] == "${KNASTER_ARG_OTLP_HEADERS}"
+    # A name of the catalog that looks like one stays a name.
+    assert "'${PATH}'" in document["files"]["start.sh"]
 
 
 def test_cards_of_another_vendor():
@@ -388,10 +627,10 @@ def test_the_scripts_give_the_words_and_variables_and_nothing_else_runs(stubs, t
     for document in documents:
         script = tmp_path / "start.sh"
         script.write_text(document["files"]["start.sh"], encoding="utf-8")
-        env = {"PATH": f"{path}:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+        env = {"PATH": f"{path}:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "KNASTER_ARG_OPT": "of the machine $x"}
         subprocess.run([shell, str(script)], check=True, timeout=30, env=env, cwd=tmp_path)
         words, variables = json.loads(told.read_text())
-        wanted = document["argv"]
+        wanted = ["of the machine $x" if word == '"${KNASTER_ARG_OPT}"' else word for word in document["argv"]]
         assert words == (wanted[5:] if wanted[0] == "/bin/sh" else wanted[1:])
         assert {name: variables.get(name) for name in document["env"]} == document["env"]
     assert not os.path.exists("/tmp/owned")
@@ -407,7 +646,7 @@ def test_all_files_carry_the_mark_and_no_secret():
 
 
 def test_compose_files_are_yaml():
-    documents = [document for document in command_documents(fleet()) if "files" in document]
+    documents = [document for document in command_documents(fleet()) if document.get("compose")]
     assert documents
     for document in documents:
         (service,) = yaml.safe_load(document["files"]["compose.yaml"])["services"].values()

@@ -87,7 +87,7 @@ def test_an_alert_for_each_model_engine_and_latency():
     rules = make_rules(
         [slot(), slot(slot="a.1.x"), slot(engine="sglang"), slot(engine="tei"), slot(engine="llamacpp"), slot(slo=None)]
     )
-    (group,) = rules["groups"]
+    group = group_of(rules, "knaster-slo")
     assert [(rule["labels"]["engine"], rule["labels"]["slo"]) for rule in group["rules"]] == [
         ("sglang", "tpot_p99"),
         ("sglang", "ttft_p99"),
@@ -107,8 +107,29 @@ def test_an_alert_for_each_model_engine_and_latency():
     )
 
 
-def test_nothing_promised_is_nothing_to_watch():
-    assert make_rules([slot(slo=None), slot(engine="llamacpp"), slot(model=None)]) == {"groups": []}
+def group_of(rules, name):
+    return next(group for group in rules["groups"] if group["name"] == name)
+
+
+def test_engines_are_watched_without_a_promise():
+    rests = {"idle_timeout": 600, "model": "rests"}
+    slots = [slot(slo=None), slot(slot="a.1.x"), slot(slot="b.0.x", model="o.k"), slot(slot="c.0.x", **rests)]
+    slots += [slot(slot="d.0.x", model=None), slot(slot="e.0.x", model="dark", paths={"health": "/"})]
+    down, *short = group_of(make_rules(slots), "knaster-engines")["rules"]
+    assert down["alert"] == "KnasterEngineDown"
+    # What rests is down most of the time, and what is no target is never up.
+    assert down["expr"] == 'up{slot!="", engine!="", model=~"m|o\\\\.k"} == 0'
+    assert [(rule["expr"], rule["labels"]) for rule in short] == [
+        ('(sum(up{slot!="", model="m"}) or vector(0)) < 2', {"severity": "warning", "model": "m"}),
+        ('(sum(up{slot!="", model="o.k"}) or vector(0)) < 1', {"severity": "warning", "model": "o.k"}),
+    ]
+
+
+def test_a_fleet_that_serves_nothing_still_has_its_summary_watched():
+    for none in ([], [slot(slo=None, model=None)]):
+        (group,) = make_rules(none)["groups"]
+        assert group["name"] == "knaster-fleet"
+        assert [rule["alert"] for rule in group["rules"]] == ["KnasterStale", "KnasterUnplaceable", "KnasterSummaryOld"]
 
 
 def test_windows():
@@ -120,7 +141,7 @@ def test_windows():
 def test_hostile_names_stay_text():
     slots = fleet()
     assert json.loads(json.dumps(make_targets(slots)).encode())
-    for rule in make_rules(slots)["groups"][0]["rules"]:
+    for rule in group_of(make_rules(slots), "knaster-slo")["rules"]:
         assert "\n" not in rule["expr"]
         assert "{{" not in rule["labels"]["model"].replace('{{"{{"}}', "")
         assert rule["annotations"]["summary"].startswith("{{ $labels.model }}: ")

@@ -28,13 +28,10 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names 
     SLOT_ID,
     SlotKey,
     group_names,
+    inventory_address,
     node_host,
     slot_ids,
     slug,
-)
-from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.secrets import (
-    is_secret_name,
-    public_args,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.slots import (
     MODEL_FIELDS,
@@ -66,7 +63,7 @@ CHAT = {
             "gpu_class": "l4",
             "priority": 1,
             "args": ["--api-key", "sesame", "--seed", "1", "--hf-token=hf_x"],
-            "env": {"HF_TOKEN": "hf_x", "PLAIN": "yes"},
+            "env": {"HF_TOKEN": "hf_x", "TZ": "yes"},
             "weight": 3,
             "startup_timeout": "5m",
         },
@@ -203,9 +200,25 @@ def test_every_field_of_the_catalog_reaches_the_slot_or_is_only_of_placement():
     for name in MODEL_FIELDS:
         assert slot[name] == told[name], name
     assert slot["fallbacks"] == ["tiny-1b"]
-    assert (slot["idle_timeout"], slot["startup_timeout"], slot["weight"]) == (1800, 300, 3)
-    of_placement = {"vram_gb", "min_cc", "engines", "memory", "placement_priority", "source_note", "spread", "per_node"}
-    of_placement.add("sequences")
+    assert (slot["startup_timeout"], slot["weight"]) == (300, 3)
+    # Of a role nothing is unloaded; a replica rests where its model is there on demand.
+    assert "idle_timeout" not in slot
+    (slot,) = slots_of(replicas=[replica()])
+    assert slot["idle_timeout"] == 1800
+    always = {**CHAT, "scaling": {**CHAT["scaling"], "min": 1}}
+    (slot,) = slots_of(replicas=[replica()], known=catalog(models=(always, SMALL)))
+    assert "idle_timeout" not in slot
+    of_placement = {
+        "vram_gb",
+        "min_cc",
+        "engines",
+        "memory",
+        "placement_priority",
+        "sequences",
+        "source_note",
+        "spread",
+        "per_node",
+    }
     elsewhere = {"name", "profiles", "scaling", "fallbacks", "engine_args"}
     assert {field.name for field in dataclasses.fields(Model)} == {*MODEL_FIELDS, *of_placement, *elsewhere}
     found_out = {"rank", "found"}
@@ -215,42 +228,10 @@ def test_every_field_of_the_catalog_reaches_the_slot_or_is_only_of_placement():
 
 def test_no_secret_is_told():
     (slot,) = slots_of(seat())
-    assert slot["profile"]["env"] == {"HF_TOKEN": "${HF_TOKEN}", "PLAIN": "yes"}
+    assert slot["profile"]["env"] == {"HF_TOKEN": "${HF_TOKEN}", "TZ": "yes"}
     assert slot["profile"]["args"] == ["--seed", "1", *TOOLS]
     assert "sesame" not in dump_document(slot)
     assert "hf_x" not in dump_document(slot)
-
-
-@pytest.mark.parametrize(
-    ("name", "secret"),
-    [
-        ("HF_TOKEN", True),
-        ("VLLM_API_KEY", True),
-        ("KEY", True),
-        ("db_password", True),
-        ("AWS_SECRET", True),
-        ("MAX_TOKENS", False),
-        ("KEYS", False),
-        ("MONKEY", False),
-    ],
-)
-def test_names_of_secrets(name, secret):
-    assert is_secret_name(name) is secret
-
-
-def test_options_that_only_sound_like_secrets_stay():
-    words = [
-        "--tokenizer",
-        "x",
-        "--max-num-batched-tokens",
-        "8192",
-        "--api-key-file",
-        "/run/key",
-        "--tool-call-parser",
-        "a",
-    ]
-    assert public_args(words) == words
-    assert public_args(["--api_key", "a", "--admin-api-key=b", "-x"]) == ["-x"]
 
 
 @pytest.mark.parametrize(
@@ -284,6 +265,12 @@ def test_the_machine_gives_number_and_address():
     assert slot["endpoint"] == "http://10.0.0.5:8000"
     (slot,) = slots_of(seat(), vms=[{**vm, "config": {"ipconfig0": "ip=dhcp"}}], registry_domain=".gpu.example.")
     assert slot["endpoint"] == "http://chat-0.gpu.example:8000"
+    for address, shown in (("10.0.0.7", "10.0.0.7"), ("fd00::7", "[fd00::7]")):
+        told = {**vm, "config": {"ipconfig0": "ip=dhcp"}, "address": address}
+        (slot,) = slots_of(seat(), vms=[told], registry_domain="gpu.example")
+        assert slot["endpoint"] == f"http://{shown}:8000", "what the guest agent told"
+    (slot,) = slots_of(seat(), vms=[{**vm, "address": "10.0.0.7"}])
+    assert slot["endpoint"] == "http://10.0.0.5:8000", "a static address comes first"
     (slot,) = slots_of(seat(), vms=[{**vm, "node": "n2"}])
     assert slot["vm"] == {"name": "chat-0"}
 
@@ -360,6 +347,50 @@ def test_a_replica_on_one_node_has_no_list_of_nodes():
 
 
 # --- on bare metal
+
+
+@pytest.mark.parametrize(
+    ("variables", "host"),
+    [
+        ({}, None),
+        ({"ansible_host": "192.168.1.100"}, "192.168.1.100"),
+        ({"ansible_host": "gpu-1.lab.example"}, "gpu-1.lab.example"),
+        ({"ansible_host": "fd00::5"}, "[fd00::5]"),
+        ({"ansible_host": "10.0.0.9", "knaster_address": "10.1.0.9"}, "10.1.0.9"),
+        ({"knaster_address": "[fd00::5]"}, "[fd00::5]"),
+        # What only this machine or SSH understands.
+        ({"ansible_host": "127.0.0.1"}, None),
+        ({"ansible_host": "::1"}, None),
+        ({"ansible_host": "localhost"}, None),
+        ({"ansible_host": "jump_host"}, None),
+        ({"ansible_host": "fe80::1%eth0"}, None),
+        ({"ansible_host": 7}, None),
+    ],
+)
+def test_a_node_is_reached_by_what_the_inventory_says(variables, host):
+    assert inventory_address(variables) == host
+
+
+@pytest.mark.parametrize("address", ["a b", "http://x", "300.1.2.3", "", 7, ["x"], "x" * 254])
+def test_a_stated_address_is_one(address):
+    with pytest.raises(ValueError, match="knaster_address: must be an address or the name of a host"):
+        inventory_address({"knaster_address": address})
+
+
+def test_engines_on_bare_metal_are_asked_at_the_address_of_their_node():
+    seats = [seat(), seat("code", node="n2"), seat("more", node="n3")]
+    roles = [role(name) for name in ("chat", "code", "more")]
+    told = {"n1": "192.168.1.100", "n2": "[fd00::5]"}
+    found = slots_of(*seats, known=catalog(*roles), bare_metal=True, registry_domain="gpu.example", addresses=told)
+    assert [slot["endpoint"] for slot in found] == [
+        "http://192.168.1.100:8000",
+        "http://[fd00::5]:8000",
+        "http://n3.gpu.example:8000",
+    ]
+    with pytest.raises(InputError, match=r"the nodes 'n1' and 'n2' would both be reached as 10\.0\.0\.1"):
+        slots_of(*seats, known=catalog(*roles), bare_metal=True, addresses={"n1": "10.0.0.1", "n2": "10.0.0.1"})
+    (wide,) = slots_of(replicas=[replica(2, engine="sglang")], bare_metal=True, addresses=told)
+    assert [shard["host"] for shard in wide["shards"]] == ["192.168.1.100", "[fd00::5]"]
 
 
 def test_on_bare_metal_the_node_is_the_machine():

@@ -238,6 +238,7 @@ def hostile():
             "moves": [],
             "short": [{"name": name, "missing": 1, "before": 0}],
             "copy_gb": 0,
+            "copy_unknown": 0,
             "survives": False,
             "text": f"{name}: no, short of 1 {name}",
         }

@@ -18,6 +18,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.error
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._edge.plain import stop_at
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where, find_document_errors
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import Settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import (
     load_slots,
     make_outputs,
@@ -131,7 +132,7 @@ def test_unchanged_files_are_not_named(where):
 
 
 def test_only_our_own_files_go(where):
-    slots = fleet(KIND_NAMES)
+    slots = fleet(KIND_NAMES)[2:]
     write(make_outputs(slots, where))
     (where.slots / "mine.yaml").write_text("managed_by: me\n")
     (where.slots / "notes.txt").write_text('managed_by: "knaster.inventory"\n')
@@ -186,7 +187,7 @@ def test_documents_are_held_against_the_schema(where):
     assert f"slots[2]: the slot {slots[1]['slot']} stands twice" in told
     assert 'slots[3]: must be a map, not "x"' in told
     with pytest.raises(InputError) as caught:
-        make_outputs([], where, images={"vllm": 3}, api_key_env="a b")
+        make_outputs([], where, Settings(images={"vllm": 3}, api_key_env="a b"))
     told = str(caught.value)
     assert "images: vllm: expected the name of an image" in told
     assert "api_key_env: 'a b' is not the name of a variable" in told

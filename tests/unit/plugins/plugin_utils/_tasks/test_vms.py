@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.check import check_catalog
@@ -13,7 +14,12 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.error
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.yaml_text import dump_document, load_document
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.plan import plan
 from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.run import Run
-from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import Sources, make_vm_files
+from ansible_collections.knaster.inventory.plugins.plugin_utils._provision.state import read_state
+from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.vms import (
+    Sources,
+    make_vm_files,
+    remember_addresses,
+)
 
 ROLES = [{"name": "chat", "needs": {"engine": "vllm", "min_vram_gb": 20}, "count": 2, "vm": {"memory_mib": 8192}}]
 
@@ -60,7 +66,8 @@ def test_from_files_to_files(site) -> None:
     assert (path.name, vms.before, script.path.name) == ("vms.yml", None, "vms.sh")
     assert list(made.files) == [path, script.path]
     document = load_document(text)
-    assert list(document) == ["version", "vms", "managed_by"]
+    assert list(document) == ["version", "layers", "vms", "managed_by"], "no fleet before a cluster was asked"
+    assert document["layers"] == ["catalog/models.yaml", "catalog/roles.yaml"]
     assert [one["name"] for one in document["vms"]] == ["chat-0", "chat-1"]
     assert "pvesh create /nodes/n1/qemu" in commands
     assert not (site / "vms.yml").exists(), "nothing is written here"
@@ -121,3 +128,60 @@ def test_what_is_wrong_elsewhere_does_not_keep_a_run_from_its_nodes(site) -> Non
     made = make(site, clusters={})
     assert {one.code for one in made.prepared.errors} == {"cluster_unknown"}
     assert make(site, clusters={}, only=["n3"]).prepared.errors == []
+
+
+def cluster(*fleets):
+    """A cluster with a VM of each of these fleets."""
+    vms = [
+        {
+            "vmid": 9500 + at,
+            "name": f"x-{at}",
+            "node": "n1",
+            "mark": {"vm": f"x-{at}", "fleet": fleet, "fingerprint": "", "own": []},
+        }
+        for at, fleet in enumerate(fleets)
+    ]
+    return {"n1": read_state("n1", {"nodes": [{"node": "n1", "status": "online", "error": None}], "vms": vms}, {})}
+
+
+def test_a_fleet_has_a_name_that_is_kept(site) -> None:
+    text = make(site, clusters=cluster()).changes[0].after
+    fleet = load_document(text)["fleet"]
+    assert re.fullmatch("[0-9a-f]{8}", fleet)
+    (site / "vms.yml").write_text(text)
+    assert make(site, clusters=cluster("theirs")).changes == []
+    assert make(site, clusters=cluster(), settings={"fleet": fleet}).changes == []
+    with pytest.raises(InputError, match=f"is of the fleet {fleet}, and knaster_fleet is other"):
+        make(site, clusters=cluster(), settings={"fleet": "other"})
+
+
+def test_without_the_file_a_fleet_has_to_be_chosen_where_there_are_some(site) -> None:
+    with pytest.raises(
+        InputError, match="there are VMs of the fleets mine, theirs, and the file of definitions does not say"
+    ):
+        make(site, clusters=cluster("theirs", "mine"))
+    document = load_document(
+        make(site, clusters=cluster("theirs", "mine"), settings={"fleet": "mine"}).changes[0].after
+    )
+    assert document["fleet"] == "mine"
+
+
+def test_a_layer_that_is_lost_is_remembered_while_there_are_vms_that_it_may_have_wanted(site) -> None:
+    there = cluster("lab")
+    said = {"settings": {"fleet": "lab"}}
+    (site / "vms.yml").write_text(make(site, clusters=there, **said).changes[0].after)
+    (site / "catalog" / "models.yaml").rename(site / "catalog" / "more.yml")
+    text = make(site, clusters=there, **said).changes[0].after
+    assert load_document(text)["layers"] == ["catalog/models.yaml", "catalog/more.yml", "catalog/roles.yaml"]
+    text = make(site, clusters=cluster(), **said).changes[0].after
+    assert load_document(text)["layers"] == ["catalog/more.yml", "catalog/roles.yaml"], "nothing is left that it wanted"
+
+
+def test_addresses_are_remembered(site) -> None:
+    with pytest.raises(InputError, match="not found; define the VMs first"):
+        remember_addresses(site / "vms.yml", {"chat-0": "10.0.0.7"})
+    (site / "vms.yml").write_text(make(site).changes[0].after)
+    changes, _documents = remember_addresses(site / "vms.yml", {"chat-0": "10.0.0.7", "other-0": "10.0.0.8"})
+    (site / "vms.yml").write_text(changes[0].after)
+    assert [one.get("address") for one in load_document(changes[0].after)["vms"]] == ["10.0.0.7", None]
+    assert make(site).changes == [], "the next definitions keep it"
