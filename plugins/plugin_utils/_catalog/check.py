@@ -21,6 +21,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.argumen
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.capabilities import args_for
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES, engine_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import (
+    ANY_CLASS,
     CapWindow,
     Catalog,
     Engine,
@@ -314,6 +315,8 @@ def _read_model(entry: Entry, raw: dict[str, t.Any]) -> Model:
     elif not values.get("engines") and entry.good(("engines",)):
         message = "no engine can serve this model" if "engines" in values else "a model without profiles needs engines"
         entry.error("incomplete", ("engines",), message, "such as engines: [vllm]")
+    if raw.get("context_length") == "auto":
+        _check_auto(entry, profiles)
     if raw.get("scaling") is not None:
         values["scaling"] = _read_scaling(entry, raw["scaling"])
     if raw.get("slo") is not None:
@@ -321,6 +324,18 @@ def _read_model(entry: Entry, raw: dict[str, t.Any]) -> Model:
     if raw.get("memory") is not None:
         values["memory"] = MemoryFacts(**_read_values(entry, ("memory",), raw["memory"]))
     return _with_args(entry, _build(Model, values))
+
+
+def _check_auto(entry: Entry, profiles: Sequence[Profile]) -> None:
+    """Report a context that is left to the GPU beside a profile for a class of GPUs, or for the CPU."""
+    for index, profile in enumerate(profiles):
+        if profile.gpu_class != ANY_CLASS and entry.good(("profiles", index, "gpu_class")):
+            message = (
+                f"context_length auto is for models that may run on any GPU, but the profile {profile.name} names one"
+            )
+            remedy = f"write gpu_class: {ANY_CLASS} there, or a number of tokens here"
+            entry.error("contradiction", ("context_length",), message, remedy)
+            return
 
 
 def _with_args(entry: Entry, model: Model) -> Model:

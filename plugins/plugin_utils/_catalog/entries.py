@@ -24,6 +24,7 @@ if t.TYPE_CHECKING:
 ComputeCap = tuple[int, int]
 
 DEFAULT_PRIORITY = 100
+DEFAULT_STARTUP = 1200  # seconds
 SIMULATOR = "sim"
 # The class of a profile that carries arguments for whatever GPUs a model fits.
 ANY_CLASS = "any"
@@ -46,7 +47,8 @@ class Scaling:
 class Profile:
     """How a model runs on one GPU class, or on the CPU (``gpu_class`` None; then ``gpus_per_node`` is 0).
 
-    ``context_length`` and ``sequences`` are those of a way that was computed, where they are not the model's own.
+    ``context_length`` and ``sequences`` are those of a way that was computed, where they are not the model's own. ``rank`` is
+    its place among the ways of one priority, and ``found`` what the last plan found out of it.
     """
 
     name: str
@@ -65,11 +67,13 @@ class Profile:
     min_disk_gb: float | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     weight: float = 1
-    priority: float = 0
-    startup_timeout: int = 1200
+    priority: int = 0
+    startup_timeout: int = DEFAULT_STARTUP
     gpu_nodes: bool = False
     context_length: int | None = None
     sequences: int | None = None
+    rank: int = 0
+    found: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,8 @@ if t.TYPE_CHECKING:
 
 _CAP_FIELDS = frozenset(("min_cc", "max_cc", "compute_cap"))
 
-# What a checked value derives from its other fields, and what only the shipped table says.
-_DERIVED = {Profile: frozenset(("gpus_per_node",)), Engine: frozenset(("gaps",))}
+# What a checked value derives from its other fields, what only the shipped table says, and what a plan found out.
+_DERIVED = {Profile: frozenset(("gpus_per_node", "rank", "found")), Engine: frozenset(("gaps",))}
 
 
 def _fields_of(cls: type) -> tuple[tuple[str, t.Any], ...]:

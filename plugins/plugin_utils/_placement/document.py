@@ -13,13 +13,14 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import EXACT
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ANY_CLASS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.fingerprint import (
     digest,
     fingerprint,
     role_fingerprint,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import record_way
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import is_way, record_way
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import (
     EXTERNAL,
     UNHEALTHY,
@@ -27,7 +28,11 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes imp
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.colocate import memory_fractions, unit_vm
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.explain import why_of_pool
-from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import models_fitting_cpu, room
+from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
+    exact_gib,
+    models_fitting_cpu,
+    room,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words import listing, plural, size_text
 
 if t.TYPE_CHECKING:
@@ -91,7 +96,7 @@ class Writer:
         self.ledger = search.ledger
         self.fleet = search.ledger.fleet
         self.models = models
-        self._rooms: dict[tuple[int, int], str] = {}
+        self._rooms: dict[tuple[int, int], int] = {}
         self._written = {model.name: model for model in written}
         self.weights = search.filler.weights
         # Who has each GPU, and by pool; what is on GPUs that no profile shows now.
@@ -276,12 +281,12 @@ class Writer:
             "profile": profile.name,
             "fingerprint": fingerprint(profile),
         }
-        way = record_way(self._written[name], profile)
-        if way is not None:
-            one["way"] = way
+        way = None
+        if is_way(self._written[name], profile):
+            way = one["way"] = record_way(self._written[name], profile, self.weights.engines, self._found_of(placement))
         if placement.fabric is not None:
             one["fabric"] = placement.fabric
-        if profile.gpu_class is not None:
+        if profile.gpu_class not in {None, ANY_CLASS}:
             one["gpu_class"] = profile.gpu_class
         shards = []
         for rank, shard in enumerate(placement.shards):
@@ -306,8 +311,21 @@ class Writer:
             self._risk(part, shard.node, shard.risk)
             shards.append(part)
         one["shards"] = shards
-        one["why"] = self._why_replica(request, placement)
+        one["why"] = self._why_replica(request, placement, way)
         return one
+
+    def _found_of(self, placement: Placement) -> dict[str, float]:
+        """Return what is found out of a way: what a GPU of it needs, and the requests that find room; kept as it was."""
+        kept = t.cast("Profile", placement.candidate.profile).found
+        if kept is not None:
+            return {**kept}
+        fleet, ask = self.fleet, placement.candidate.ask
+        shapes = (fleet.shapes[fleet.gpu_shape[gpu]] for shard in placement.shards for gpu in shard.gpus)
+        found = {
+            "need_gib": round(max((exact_gib(ask, shape)[0] for shape in shapes), default=0.0), 2),
+            "room": self._room_of(placement),
+        }
+        return {key: value for key, value in found.items() if value}
 
     def _gpu(self, gpu: int) -> dict[str, t.Any]:
         fleet = self.fleet
@@ -320,7 +338,7 @@ class Writer:
             compute_cap=shape.cap_number,
         )
 
-    def _why_replica(self, request: Request, placement: Placement) -> dict[str, t.Any]:
+    def _why_replica(self, request: Request, placement: Placement, way: Mapping[str, t.Any] | None) -> dict[str, t.Any]:
         holders = self.weights.holder_set(request.name)
         held = sum(shard.node in holders for shard in placement.shards)
         place, count = placement.candidate.rank + 1, len(request.candidates)
@@ -332,25 +350,32 @@ class Writer:
             else f"the node {'holds' if held else 'does not hold'} the weights"
         )
         why: dict[str, t.Any] = {"rule": "profile", "place": place, "holders": held, "text": f"{first}; {where}"}
-        why["text"] += self._room_text(placement)
+        if way is not None:
+            # How many ways there are depends on the fleet, and a line of what stays does not.
+            why = {"rule": "way", "holders": held, "text": f"computed as no class of GPUs is named; {where}"}
+        why["text"] += self._room_text(placement, self._room_of(placement) if way is None else way.get("room"))
         if placement.conceded is not None:
             why["conceded_to"] = placement.conceded
             why["text"] += f"; a better profile gave way to {placement.conceded}"
         return why
 
-    def _room_text(self, placement: Placement) -> str:
-        """Say for how many requests of which length there is room, where that is computed."""
+    def _room_text(self, placement: Placement, count: float | None) -> str:
+        """Say for how many requests of which length there is room, where that is known."""
+        ask = placement.candidate.ask
+        tokens = ask.exact[0].run.context if ask.exact else None
+        return f"; room for {plural(int(count), 'request')} of {tokens} tokens" if count and tokens else ""
+
+    def _room_of(self, placement: Placement) -> int:
+        """Return how many requests find room on the GPUs of a replica; 0 where that is not computed."""
         gpus = placement.shards[0].gpus
         if not gpus:
-            return ""
+            return 0
         shape = self.fleet.gpu_shape[gpus[0]]
         key = id(placement.candidate), shape
         if key not in self._rooms:
-            ask = placement.candidate.ask
-            found = room(ask, self.fleet.shapes[shape])
-            count = found.most_sequences if found is not None and found.need.bound == EXACT else None
-            tokens = ask.exact[0].run.context if ask.exact else None
-            self._rooms[key] = f"; room for {plural(count, 'request')} of {tokens} tokens" if count and tokens else ""
+            found = room(placement.candidate.ask, self.fleet.shapes[shape])
+            is_known = found is not None and found.need.bound == EXACT
+            self._rooms[key] = (found.most_sequences if found is not None and is_known else None) or 0
         return self._rooms[key]
 
     def nodes(self) -> list[dict[str, t.Any]]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import Fit, fit
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Gpu, need
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import BUILTIN_ENGINES
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ANY_CLASS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import (
     Served,
     needed_and_usable,
@@ -60,6 +61,8 @@ _NO_GPU = Gpu(0)
 _LEAST_TOLD = 0.05
 _PLAIN_WEIGHTS = frozenset(("bf16", "fp16"))
 _WITHOUT_CC = frozenset(("amd", "intel"))
+# What a driver may take more of a GPU without making what runs there move, as a share of it.
+_SLACK = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,8 @@ class Ask:
     """What one GPU, and the node around it, must offer. ``None`` asks nothing.
 
     ``exact`` are the models whose memory is computed for each GPU, ``beside_gib`` what others take of it; ``vram_gb`` is a
-    size that was stated.
+    size that was stated. ``known_gib`` is what a way of the last plan was found to need: it stays while the GPU has that,
+    whatever would be computed today.
     """
 
     engines: tuple[str, ...] = ()
@@ -85,6 +89,7 @@ class Ask:
     vram_gb: Number | None = None
     exact: tuple[Served, ...] = ()
     beside_gib: float = 0.0
+    known_gib: float | None = None
     engine: str = ""
     node: str | None = None
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -155,7 +160,9 @@ def exact_gib(ask: Ask, shape: Shape) -> tuple[float, float]:
         return 0.0, 0.0
     gpu = Gpu(shape.memory_mib, shape.reserved_mib, shape.gpu_class or "")
     found = ask.computed.get(gpu)
-    if found is None:
+    if found is None and ask.known_gib is not None:
+        found = ask.computed[gpu] = ask.known_gib, gpu.total_gib * (1 + _SLACK)
+    elif found is None:
         needed, have = needed_and_usable(ask.exact, gpu)
         found = ask.computed[gpu] = needed + ask.beside_gib, have
     return found
@@ -247,11 +254,12 @@ def ask_of_profile(model: Model, profile: Profile, engines: Mapping[str, Engine]
     exact = serve(model, profile.engine, engines.get(profile.engine), profile)
     return Ask(
         engines=(profile.engine,),
-        gpu_class=profile.gpu_class,
+        gpu_class=None if profile.gpu_class == ANY_CLASS else profile.gpu_class,
         min_cc=model.min_cc,
         is_plain=model.quantization in _PLAIN_WEIGHTS,
         vram_gb=vram,
         exact=() if exact is None else (exact,),
+        known_gib=None if profile.found is None else profile.found.get("need_gib"),
         selector=profile.node_selector,
         whole_group=True,
         passthrough=passthrough,

@@ -50,6 +50,7 @@ class Refusals:
         texts = [
             self._text(candidate, tally, named=len(candidates) > 1)
             for candidate, tally in zip(candidates, tallies, strict=True)
+            if not _is_elsewhere(candidate, tally)
         ]
         at = max(range(len(tallies)), key=lambda each: (CODE_RANK[tallies[each].last()], -each))
         entry: dict[str, t.Any] = {
@@ -160,6 +161,12 @@ class Refusals:
             "gpu_count": len(gpus),
             "gpus": [self.helper.spot(gpu) for gpu in gpus[:LISTED_GPUS]],
         }
+
+
+def _is_elsewhere(candidate: Candidate, tally: Tally) -> bool:
+    """Return whether a way was computed for a class that the fleet has not, so that nobody asked for it."""
+    profile = candidate.profile
+    return profile is not None and profile.rank > 0 and set(tally.counts) == {"gpu_class"}
 
 
 def _gpus_each(request: Request) -> int:

@@ -21,10 +21,15 @@ from dataclasses import dataclass, replace
 from ansible_collections.knaster.inventory.plugins.module_utils import _gpu_table
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.ask import gpu_of_class
 from ansible_collections.knaster.inventory.plugins.module_utils._memory.fit import fit
-from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import Gpu
+from ansible_collections.knaster.inventory.plugins.module_utils._memory.need import EXACT, Gpu
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import ANY_CLASS
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.memory import serve
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import make_way, recorded_way
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import (
+    FOUND,
+    made_from,
+    make_way,
+    recorded_way,
+)
 from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Shape
 from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.fit import (
     ask_of_profile,
@@ -36,6 +41,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._text.words impo
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ansible_collections.knaster.inventory.plugins.module_utils._memory.facts import MemoryFacts
     from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Model, Profile
     from ansible_collections.knaster.inventory.plugins.plugin_utils._fleet.nodes import Fleet
     from ansible_collections.knaster.inventory.plugins.plugin_utils._placement.work import Options
@@ -51,6 +57,7 @@ _TABLE_COUNTS = 8
 class Offer:
     """A class of GPUs as a fleet has it: its smallest GPU, how many one node has at most, and nodes by fabric and count."""
 
+    name: str
     shape: Shape
     most: int
     on_fabric: Mapping[str, Sequence[int]]
@@ -82,18 +89,16 @@ def with_ways(
 
 
 def _with_ways(model: Model, finder: _Finder, recorded: Sequence[Mapping[str, t.Any]]) -> Model:
-    """Return a model with its ways, those that are kept first, each open profile in its place among the written ones."""
+    """Return a model with its ways, those that only the last plan has first, each open profile among the written ones."""
     ways: dict[str, Profile] = {}
     bases = [profile for profile in model.profiles if profile.gpu_class == ANY_CLASS]
     for base in bases or (None,):
-        again = [way for one in recorded if (way := recorded_way(model, one)) is not None and finder.fits(way)]
-        mine = [way for way in again if base is None or way.name.startswith(f"{base.name}-")]
-        found: dict[str, Profile] = {}
-        for way in (*mine, *finder.find(base)):
-            found.setdefault(way.name, way)
-        priority = 0 if base is None else base.priority
-        for rank, way in enumerate(found.values()):
-            ways.setdefault(way.name, replace(way, priority=priority - rank / (len(found) + 1)))
+        kept = {way.name: way for one in recorded if (way := finder.recorded(one)) is not None}
+        mine = {name: way for name, way in kept.items() if base is None or name.startswith(f"{base.name}-")}
+        computed = {way.name: way for way in finder.find(base)}
+        first = [way for name, way in mine.items() if name not in computed]
+        for way in (*first, *(mine.get(name, way) for name, way in computed.items())):
+            ways.setdefault(way.name, replace(way, rank=len(ways)))
     written = [profile for profile in model.profiles if profile.gpu_class != ANY_CLASS]
     return replace(model, profiles=(*written, *ways.values()))
 
@@ -104,25 +109,27 @@ def _offers(fleet: Fleet) -> list[Offer]:
     counts: dict[str, Counter[int]] = {}
     for pool in fleet.node_pools:
         shape = fleet.shapes[pool.shape]
-        if shape.gpu_class is None or shape.mig:
+        if shape.mig or shape.memory_gb is None:
             continue
-        known = smallest.setdefault(shape.gpu_class, shape)
+        # GPUs that nobody knows are told apart by their size.
+        name = shape.gpu_class or f"{shape.memory_gb:g}gb"
+        known = smallest.setdefault(name, shape)
         if (shape.memory_mib or 0) < (known.memory_mib or 0):
-            smallest[shape.gpu_class] = shape
-        counts.setdefault(shape.gpu_class, Counter())[pool.node] += len(pool.gpus)
+            smallest[name] = shape
+        counts.setdefault(name, Counter())[pool.node] += len(pool.gpus)
     offers = []
     for name, shape in smallest.items():
         on_fabric: dict[str, list[int]] = {}
         for node, count in counts[name].items():
             for fabric in fleet.fabrics[node]:
                 on_fabric.setdefault(fabric, []).append(count)
-        offers.append(Offer(shape=shape, most=max(counts[name].values()), on_fabric=on_fabric))
+        offers.append(Offer(name=name, shape=shape, most=max(counts[name].values()), on_fabric=on_fabric))
     return sorted(offers, key=_size_of)
 
 
 def _size_of(offer: Offer) -> tuple[float, list[t.Any]]:
     shape = offer.shape
-    return shape.memory_mib or (shape.memory_gb or 0) * 1024, t.cast("list[t.Any]", natural_key(shape.gpu_class or ""))
+    return shape.memory_mib or (shape.memory_gb or 0) * 1024, t.cast("list[t.Any]", natural_key(offer.name))
 
 
 class _Finder:
@@ -131,12 +138,14 @@ class _Finder:
     def __init__(self, model: Model, offers: Sequence[Offer], options: Options) -> None:
         self.model, self.offers = model, offers
         self.engines, self.passthrough = options.engines, options.passthrough
-        self.shapes = {offer.shape.gpu_class: offer.shape for offer in offers}
 
-    def fits(self, way: Profile) -> bool:
-        """Return whether a way can run on its class as the fleet has it; on one that the fleet lost it can."""
-        shape = self.shapes.get(way.gpu_class)
-        return shape is None or self._refusal(way, shape) is None
+    def recorded(self, replica: Mapping[str, t.Any]) -> Profile | None:
+        """Return the way of a replica of the last plan with what it needed then; None where the catalog changed since."""
+        way = recorded_way(self.model, replica)
+        record = replica["way"]
+        if way is None or made_from(self.model, way, self.engines) != record.get("made_from"):
+            return None
+        return replace(way, found={key: record[key] for key in FOUND if key in record})
 
     def find(self, base: Profile | None) -> list[Profile]:
         """Return all ways in order of preference; where there is none, what comes nearest to one."""
@@ -211,10 +220,9 @@ class _Finder:
         split = known.split if known is not None else "none"
         if split == "layers":
             return [*range(1, min(most, (facts.layers if facts else None) or 1) + 1)]
-        heads = facts.attention_heads if facts is not None else None
-        if split == "none" or not heads:
+        if split == "none" or facts is None or not facts.attention_heads:
             return [1] if most else []
-        return [count for count in range(1, most + 1) if heads % count == 0]
+        return [count for count in range(1, most + 1) if _splits(facts, count)]
 
     def _way(self, engine: str, shape: Shape, base: Profile | None, *, tp: int, pp: int = 1, nodes: int = 1) -> Profile:
         model, context = self.model, None
@@ -224,8 +232,9 @@ class _Finder:
         return make_way(
             model,
             engine,
-            shape.gpu_class or "",
+            shape.gpu_class or ANY_CLASS,
             base,
+            label=shape.gpu_class or f"{shape.memory_gb or 0:g}gb",
             tp=tp,
             pp=pp,
             nodes=nodes,
@@ -244,8 +253,16 @@ class _Finder:
         served = serve(self.model, way.engine, self.engines.get(way.engine), way)
         if served is None:
             return way
-        largest = fit(served.case(Gpu(shape.memory_mib, shape.reserved_mib, shape.gpu_class or ""))).largest_context
-        if largest is None or largest < way.context_length:
+        found = fit(served.case(Gpu(shape.memory_mib, shape.reserved_mib, shape.gpu_class or "")))
+        largest = found.largest_context
+        # Where not all is known no more is promised than what is of use.
+        if found.need.bound != EXACT or largest is None or largest < way.context_length:
             return way
         longest = largest if largest == self.model.context else largest // _CONTEXT_STEP * _CONTEXT_STEP
         return replace(way, context_length=max(way.context_length, longest))
+
+
+def _splits(facts: MemoryFacts, count: int) -> bool:
+    """Return whether so many GPUs share heads, key/value heads and the width of layers evenly."""
+    heads, kept, width = facts.attention_heads or 1, facts.kv_heads or 1, facts.intermediate or 0
+    return heads % count == 0 and (kept % count == 0 or count % kept == 0) and width % count == 0

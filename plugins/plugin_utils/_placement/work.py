@@ -286,7 +286,7 @@ def request_of_model(model: Model, options: Options, *, wanted: int) -> Request:
             context=run_of(model, profile.engine, profile).context or 0,
             profile=profile,
         )
-        for rank, profile in enumerate(sorted(model.profiles, key=lambda each: (-each.priority, each.name)))
+        for rank, profile in enumerate(sorted(model.profiles, key=lambda each: (-each.priority, each.rank, each.name)))
     )
     return request
 

@@ -20,7 +20,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.capabil
     switched_on,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.engines import engine_table
-from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import Profile
+from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.entries import DEFAULT_STARTUP, Profile
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.gpus import gpu_table
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.plain import plain
 from ansible_collections.knaster.inventory.plugins.plugin_utils._catalog.ways import recorded_way
@@ -56,9 +56,9 @@ if t.TYPE_CHECKING:
 VERSION = 1
 
 # What engines on one GPU may take of it together; the rest is the driver's.
+_UTILISATION = 0.92
 # An engine starts in so many seconds beside what it takes to read its weights at 200 MB/s, a shared disk of today.
 _STARTUP_SECONDS, _SECONDS_A_GIB = 300, 5
-_UTILISATION = 0.92
 _MAX_PORT = 65535
 _DOMAIN = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?", re.ASCII)
 _IPCONFIG = re.compile(r"ipconfig(\d+)")
@@ -378,9 +378,11 @@ class _Writer:
 
 
 def _startup_timeout(model: Model | None, profile: Profile | None) -> int | None:
-    """Return how many seconds an engine may take until it answers; it takes long to read what is large."""
+    """Return how many seconds an engine may take until it answers; where nobody says it, large weights take longer."""
     if profile is None:
         return None
+    if profile.startup_timeout != DEFAULT_STARTUP:
+        return profile.startup_timeout
     weights = model.memory.weights_gib if model is not None and model.memory is not None else None
     return max(profile.startup_timeout, _STARTUP_SECONDS + int((weights or 0) * _SECONDS_A_GIB))
 

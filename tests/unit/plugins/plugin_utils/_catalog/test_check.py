@@ -620,14 +620,14 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
         'models[0].profiles[0].startup_timeout (model chat, profile p): "soon" is not a valid duration; write it such as 20m, 90s or 1h30m',
     ),
     (
-        "scaling without profile",
+        "scaling without source",
         [model(scaling={"min": 1})],
-        "models[0].scaling.min (model chat): scaling asks for 1 replica(s), but there is no profile",
+        "models[0].source (model chat): a model with scaling needs a source; a path to the weights or a hub id",
     ),
     (
-        "on demand without profile",
+        "on demand without source",
         [model(scaling={"max": 1})],
-        "models[0].scaling.max (model chat): scaling asks for 1 replica(s)",
+        "models[0].source (model chat): a model with scaling needs a source",
     ),
     (
         "max below min",
