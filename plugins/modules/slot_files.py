@@ -210,6 +210,12 @@ without_command:
   returned: success
   type: dict
   sample: {"no model is set for it": ["chat.0.main"]}
+roles_without_slots:
+  description: The roles that have a place in the plan and no slot, so that nothing is served there.
+  returned: success
+  type: list
+  elements: str
+  sample: [embedding]
 without_image:
   description: The slots for which no C(compose.yaml) was made, by the reason why.
   returned: success
