@@ -64,10 +64,11 @@ class ActionModule(FileAction):
     def make(self, options: Options) -> Made:
         """Make the slots and their files."""
         warnings: list[str] = []
+        silent: list[str] = []
         catalog: list[str] = []
         if options["plan"] is not None:
             catalog = options["catalog"]
-            slots, warnings = read_slots(
+            slots, warnings, silent = read_slots(
                 options["plan"],
                 catalog,
                 options["vms"],
@@ -106,8 +107,9 @@ class ActionModule(FileAction):
             "slots": len(made.wanted.slots),
             "file_count": len(made.wanted.texts),
             "without_command": made.wanted.without_command,
+            "roles_without_slots": silent,
             "without_image": made.wanted.without_image,
-            "summary": _summary(made),
+            "summary": _summary(made, silent),
         }
         texts = made.wanted.texts
         documents = [Written(path, "slot", texts[path]) for path in texts if path.parent == options["path"]]
@@ -123,7 +125,7 @@ class ActionModule(FileAction):
         return found
 
 
-def _summary(made: Outputs) -> str:
+def _summary(made: Outputs, silent: list[str]) -> str:
     slots = made.wanted.slots
     serving = [slot["model"] for slot in slots if slot.get("model") is not None]
     models = plural(len(set(serving)), "model")
@@ -131,12 +133,8 @@ def _summary(made: Outputs) -> str:
         f"{plural(len(slots), 'slot')}, {len(serving)} of them with a model ({models} in all).",
         f"{len(made.written)} of {plural(len(made.wanted.texts), 'file')} written, {len(made.removed)} removed.",
     ]
-    silent = sorted(
-        {str(slot.get("role")) for slot in slots if slot.get("role")}
-        - {str(slot["role"]) for slot in slots if slot.get("role") and slot.get("model") is not None}
-    )
     if silent:
-        lines.append(f"No slot names a model, so that only what users load is served: {listing(silent)}")
+        lines.append(f"Nothing is served there, for these roles have no slot in the catalog: {listing(silent)}")
     for reason, names in sorted(made.wanted.without_command.items()):
         lines.append(f"No start command, {reason}: {listing(names)}")
     for reason, names in sorted(made.wanted.without_image.items()):

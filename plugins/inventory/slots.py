@@ -20,8 +20,9 @@ description:
   - The variables of a host are C(ansible_host), C(knaster_node), C(knaster_vm), C(knaster_slots) (the documents of its slots)
     and for a VM of a replica over several nodes C(knaster_rank) and C(knaster_slot). What they hold is never taken for a
     template.
-  - On bare metal the nodes are the hosts. They have no C(knaster_vm), and C(knaster_ranks) lists C(slot) and C(rank) of each part
-    of a replica over several nodes.
+  - On bare metal the nodes are the hosts, by their own names, so that they are the hosts of the inventory that has the nodes, and
+    C(ansible_host) is left to that. They have no C(knaster_vm); C(knaster_host) is where engines on them are reached, and
+    C(knaster_ranks) lists C(slot) and C(rank) of each part of a replica over several nodes.
   - The name of the source file is C(slots.yml), or ends in C(.slots.yml); C(.yaml) does as well.
 requirements:
   - PyYAML (it comes with ansible-core)

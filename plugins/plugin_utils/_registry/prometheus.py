@@ -61,6 +61,8 @@ def make_targets(slots: Iterable[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]
         classes = dict.fromkeys(str(gpu["gpu_class"]) for gpu in slot.get("gpus") or () if gpu.get("gpu_class"))
         if classes:
             labels["gpu_class"] = clean(", ".join(classes))
+        if slot.get("idle_timeout") is not None:
+            labels["on_demand"] = "true"
         if slot.get("simulated"):
             labels["simulated"] = "true"
         found.append({"targets": [str(slot["endpoint"]).removeprefix("http://")], "labels": labels})
@@ -106,19 +108,17 @@ def _engine_rules(wanted: Mapping[str, int], window: str) -> list[dict[str, t.An
     """Return the alerts on the targets themselves; only ours have a slot and an engine for a label."""
     if not wanted:
         return []
-    models = "|".join(re.escape(clean(model)) for model in sorted(wanted))
-    down = f'up{{slot!="", engine!="", model=~{promql_text(models)}}} == 0'
     rules = [
         _alert(
             "KnasterEngineDown",
-            down,
+            'up{slot!="", model!="", on_demand=""} == 0',
             (window, "critical"),
             "The engine of slot {{ $labels.slot }} does not answer",
             "It serves {{ $labels.model }} on {{ $labels.node }}, at {{ $labels.instance }}.",
         )
     ]
     for model, count in sorted(wanted.items()):
-        ready = f'(sum(up{{slot!="", model={promql_text(model)}}}) or vector(0))'
+        ready = f'(sum(up{{slot!="", model={promql_text(model)}, on_demand=""}}) or vector(0))'
         short = _alert(
             "KnasterReplicaShort",
             f"{ready} < {count}",

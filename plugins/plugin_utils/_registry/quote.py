@@ -99,7 +99,15 @@ def promql_text(text: str) -> str:
     return f'"{quoted}"'
 
 
-_GO_ESCAPES: t.Mapping[str, str] = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+# PromQL takes the character for a missing one, written as it is, for a fault of the encoding.
+_GO_ESCAPES: t.Mapping[str, str] = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\ufffd": "\\ufffd",
+}
 
 
 def go_template_text(text: str) -> str:

@@ -24,7 +24,7 @@ from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.files
     list_names,
     read_text,
 )
-from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import placements
+from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.placements import ROLE, placements
 from ansible_collections.knaster.inventory.plugins.plugin_utils._documents.vms import MANAGED_BY
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.names import inventory_address
 from ansible_collections.knaster.inventory.plugins.plugin_utils._registry.outputs import (
@@ -67,8 +67,8 @@ def read_slots(
     registry_domain: str = "",
     bare_metal: bool = False,
     variables_of: Callable[[str], Mapping[str, t.Any]] | None = None,
-) -> tuple[Documents, list[str]]:
-    """Make the slots of a plan file; also return the warnings of the catalog.
+) -> tuple[Documents, list[str], list[str]]:
+    """Make the slots of a plan file; also return the warnings of the catalog, and the roles that have a place and no slot.
 
     :param variables_of: what the inventory says of a node, for its address on bare metal
     :raises InputError: with everything that is wrong
@@ -92,7 +92,8 @@ def read_slots(
         )
     except InputError as exc:
         raise InputError([f"{plan}: {error}" for error in exc.errors]) from exc
-    return slots, list(warnings)
+    silent = {str(one.name) for one in placements(document) if one.kind == ROLE and not one.parts[0].entry.get("slots")}
+    return slots, list(warnings), sorted(silent)
 
 
 def _addresses(

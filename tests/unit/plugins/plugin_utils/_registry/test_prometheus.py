@@ -118,10 +118,11 @@ def test_engines_are_watched_without_a_promise():
     down, *short = group_of(make_rules(slots), "knaster-engines")["rules"]
     assert down["alert"] == "KnasterEngineDown"
     # What rests is down most of the time, and what is no target is never up.
-    assert down["expr"] == 'up{slot!="", engine!="", model=~"m|o\\\\.k"} == 0'
+    assert down["expr"] == 'up{slot!="", model!="", on_demand=""} == 0'
+    assert [target["labels"].get("on_demand") for target in make_targets(slots)[:4]] == [None, None, None, "true"]
     assert [(rule["expr"], rule["labels"]) for rule in short] == [
-        ('(sum(up{slot!="", model="m"}) or vector(0)) < 2', {"severity": "warning", "model": "m"}),
-        ('(sum(up{slot!="", model="o.k"}) or vector(0)) < 1', {"severity": "warning", "model": "o.k"}),
+        ('(sum(up{slot!="", model="m", on_demand=""}) or vector(0)) < 2', {"severity": "warning", "model": "m"}),
+        ('(sum(up{slot!="", model="o.k", on_demand=""}) or vector(0)) < 1', {"severity": "warning", "model": "o.k"}),
     ]
 
 

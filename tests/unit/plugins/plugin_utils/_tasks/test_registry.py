@@ -61,17 +61,30 @@ def write(made):
 
 
 def test_slots_from_files(given, tmp_path):
-    (slot,), warnings = given(registry_domain="gpu.example")
-    assert warnings == []
+    (slot,), warnings, silent = given(registry_domain="gpu.example")
+    assert (warnings, silent) == ([], [])
     assert slot["endpoint"] == "http://10.0.0.5:8000"
     (tmp_path / "vms.yml").unlink()
-    (slot,), _unused = given(registry_domain="gpu.example")
+    (slot,), *_unused = given(registry_domain="gpu.example")
     assert slot["endpoint"] == "http://chat-0.gpu.example:8000"
+
+
+def test_a_role_without_a_slot_is_named(given, tmp_path):
+    (tmp_path / "plan.yml").write_text(
+        dump_document(
+            documents.plan(
+                assignments=[SEAT, {**SEAT, "replica": 1, "slots": []}, {**SEAT, "role": "mute", "slots": []}]
+            )
+        )
+    )
+    slots, _warnings, silent = given()
+    assert [slot["slot"] for slot in slots] == ["chat.0.main"]
+    assert silent == ["chat", "mute"]
 
 
 def test_without_virtual_machines_their_definitions_are_not_read(given, tmp_path):
     (tmp_path / "vms.yml").write_text("vms: 3\n")
-    (slot,), _unused = given(bare_metal=True)
+    (slot,), *_unused = given(bare_metal=True)
     assert slot["endpoint"] == "http://n1:8000"
 
 
