@@ -67,7 +67,7 @@ def play(directory, playbook, *options, rc=0):
     }
     done = subprocess.run(command, cwd=directory, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == rc, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def names(sim):
@@ -90,6 +90,13 @@ def test_clusters_do_not_stop_each_other_and_nothing_wanted_is_lost(tmp_path, cl
     assert re.search(r"pve-0\s+: ok=\d+ .*failed=0", shown)
     assert re.search(r"pve-1\s+: ok=\d+ .*failed=1", shown)
     sims[1].start(port=port, cert_dir=str(tmp_path / "certificate"))
+    # A call that fails is told at the end, and by its node.
+    sims[1].faults = [
+        {"match": "POST .*/start$", "kind": "task_fail", "message": "start failed: QEMU exited with code 1"}
+    ]
+    shown = play(tmp_path, "provision", rc=2)
+    assert re.search(r"pve-1 +chat-1 +\d+ +- +failed", shown)
+    assert re.search(r"pve-0\s+: ok=\d+ .*failed=0", shown)
     play(tmp_path, "provision")
     assert [names(sim) for sim in sims] == [["chat-0"], ["chat-1"]]
     fleet_name = from_yaml((tmp_path / "knaster/vms.yml").read_text())["fleet"]
