@@ -14,6 +14,7 @@ than a replica takes, no arrangement has room for it, and nothing needs to be se
 from __future__ import annotations
 
 import typing as t
+from collections import deque
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -59,8 +60,9 @@ class Flow:
     def _find_path(self, candidate: Candidate) -> tuple[dict[int, Step | None], int | None]:
         """Return how each pool was reached, breadth first, and the first of them with a free GPU."""
         came: dict[int, Step | None] = dict.fromkeys(candidate.pools)
-        queue = list(came)
-        for pool in queue:
+        queue = deque(came)
+        while queue:
+            pool = queue.popleft()
             if self.free[pool]:
                 return came, pool
             for number, count in self._users_of(pool).items():

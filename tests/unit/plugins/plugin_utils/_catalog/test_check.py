@@ -200,7 +200,10 @@ TEST_MODEL_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "context_length",
         [model(context_length=40000)],
-        "models[0].context_length (model chat): context_length 40000 is above context 32768, the longest that the model supports",
+        (
+            "models[0].context_length (model chat): context_length 40000 is above context 32768, the longest "
+            "that the model supports"
+        ),
     ),
     (
         "max_output",
@@ -230,7 +233,10 @@ TEST_MODEL_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "heads",
         [model(memory={"attention_heads": 32, "kv_heads": 5})],
-        "models[0].memory.kv_heads (model chat): 32 attention heads cannot share 5 key/value heads evenly; one of 1, 2, 4, 8, 16, 32",
+        (
+            "models[0].memory.kv_heads (model chat): 32 attention heads cannot share 5 key/value heads evenly; "
+            "one of 1, 2, 4, 8, 16, 32"
+        ),
     ),
     (
         "memory key",
@@ -315,12 +321,18 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "engine not of the model",
         [served({"engine": "sglang"})],
-        "models[0].profiles[0].engine (model chat, profile p): engine sglang is not among the engines of the model; add it there, or use vllm or llamacpp",
+        (
+            "models[0].profiles[0].engine (model chat, profile p): engine sglang is not among the engines of the "
+            "model; add it there, or use vllm or llamacpp"
+        ),
     ),
     (
         "engine and kind",
         [served({"engine": "tei"}, engines=["tei"], kind="llm")],
-        "models[0].profiles[0].engine (model chat, profile p): tei does not serve models of kind llm; it serves embedding, reranker",
+        (
+            "models[0].profiles[0].engine (model chat, profile p): tei does not serve models of kind llm; it "
+            "serves embedding, reranker"
+        ),
     ),
     (
         "no class",
@@ -378,37 +390,58 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "GPUs uneven",
         [served({"tp": 4, "nodes": 3})],
-        "models[0].profiles[0].nodes (model chat, profile p): tp x pp is 4, which 3 nodes cannot share evenly; nodes must divide 4: 1, 2, 4",
+        (
+            "models[0].profiles[0].nodes (model chat, profile p): tp x pp is 4, which 3 nodes cannot share "
+            "evenly; nodes must divide 4: 1, 2, 4"
+        ),
     ),
     (
         "GPUs of copies",
         [served({"tp": 2, "dp": 2, "gpus_per_node": 2})],
-        "models[0].profiles[0].gpus_per_node (model chat, profile p): gpus_per_node 2 x nodes 1 is 2, but tp x pp x dp is 4; leave gpus_per_node out, or write 4",
+        (
+            "models[0].profiles[0].gpus_per_node (model chat, profile p): gpus_per_node 2 x nodes 1 is 2, but tp "
+            "x pp x dp is 4; leave gpus_per_node out, or write 4"
+        ),
     ),
     (
         "copies over nodes",
         [served({"dp": 2, "nodes": 2})],
-        "models[0].profiles[0].nodes (model chat, profile p): the 2 copies of dp are on one node, but the profile has 2; leave nodes out; scaling.min gives more replicas",
+        (
+            "models[0].profiles[0].nodes (model chat, profile p): the 2 copies of dp are on one node, but the "
+            "profile has 2; leave nodes out; scaling.min gives more replicas"
+        ),
     ),
     (
         "copies for any class",
         [served({"dp": 2, "gpu_class": "any"})],
-        "models[0].profiles[0].dp (model chat, profile p): a profile for any class has as many GPUs as one copy needs, so that dp has no place in it; name the gpu_class, or let scaling.min give more copies",
+        (
+            "models[0].profiles[0].dp (model chat, profile p): a profile for any class has as many GPUs as one "
+            "copy needs, so that dp has no place in it; name the gpu_class, or let scaling.min give more copies"
+        ),
     ),
     (
         "copies of an engine that has none",
         [served({"dp": 2, "engine": "llamacpp"})],
-        "models[0].profiles[0].dp (model chat, profile p): llamacpp has no dp, which only engines that split a model by heads have; leave dp out; scaling.min gives more copies",
+        (
+            "models[0].profiles[0].dp (model chat, profile p): llamacpp has no dp, which only engines that split "
+            "a model by heads have; leave dp out; scaling.min gives more copies"
+        ),
     ),
     (
         "experts on the CPU",
         [served({"expert_parallel": True, "engine": "llamacpp", "gpu_class": ...})],
-        "models[0].profiles[0].expert_parallel (model chat, profile p): expert_parallel spreads experts over GPUs, but there is no gpu_class; name the gpu_class, or leave expert_parallel out for the CPU",
+        (
+            "models[0].profiles[0].expert_parallel (model chat, profile p): expert_parallel spreads experts over "
+            "GPUs, but there is no gpu_class; name the gpu_class, or leave expert_parallel out for the CPU"
+        ),
     ),
     (
         "tp and heads",
         [served({"tp": 3}, memory={"attention_heads": 32, "kv_heads": 8})],
-        "models[0].profiles[0].tp (model chat, profile p): tp 3 does not divide the 32 attention heads of chat; one of 1, 2, 4, 8, 16, 32",
+        (
+            "models[0].profiles[0].tp (model chat, profile p): tp 3 does not divide the 32 attention heads of "
+            "chat; one of 1, 2, 4, 8, 16, 32"
+        ),
     ),
     (
         "pp and layers",
@@ -431,7 +464,10 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "old GPU",
         [served({"gpu_class": "gtx-1080"}, vram_gb=6, min_cc=...)],
-        "models[0].profiles[0].gpu_class (model chat, profile p): vllm does not run on gtx-1080 (compute capability 6.1); it needs at least 7.5",
+        (
+            "models[0].profiles[0].gpu_class (model chat, profile p): vllm does not run on gtx-1080 (compute "
+            "capability 6.1); it needs at least 7.5"
+        ),
     ),
     (
         "below min_cc",
@@ -460,17 +496,26 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "vendor",
         [served({"gpu_class": "rx-7900-xtx", "engine": "tei"}, engines=["tei"], kind="embedding")],
-        "models[0].profiles[0].gpu_class (model chat, profile p): tei does not run on GPUs of amd, and rx-7900-xtx is one; it runs on nvidia",
+        (
+            "models[0].profiles[0].gpu_class (model chat, profile p): tei does not run on GPUs of amd, and "
+            "rx-7900-xtx is one; it runs on nvidia"
+        ),
     ),
     (
         "too small",
         [served(vram_gb=28)],
-        "models[0].profiles[0].gpu_class (model chat, profile p): 28 GB per GPU is more than rtx-4090 has (24 GB); a larger class of GPUs, or a larger tp",
+        (
+            "models[0].profiles[0].gpu_class (model chat, profile p): 28 GB per GPU is more than rtx-4090 has "
+            "(24 GB); a larger class of GPUs, or a larger tp"
+        ),
     ),
     (
         "too small by two",
         [served({"tp": 2}, vram_gb=49)],
-        "models[0].profiles[0].gpu_class (model chat, profile p): 25 GB per GPU is more than rtx-4090 has (24 GB); a larger class of GPUs, or a larger tp",
+        (
+            "models[0].profiles[0].gpu_class (model chat, profile p): 25 GB per GPU is more than rtx-4090 has "
+            "(24 GB); a larger class of GPUs, or a larger tp"
+        ),
     ),
     (
         "context does not fit",
@@ -545,22 +590,34 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "args dp",
         [served({"args": ["--data-parallel-size", "8"]})],
-        "models[0].profiles[0].args[1] (model chat, profile p): --data-parallel-size 8 contradicts dp 1 of the profile; leave it out: dp says it",
+        (
+            "models[0].profiles[0].args[1] (model chat, profile p): --data-parallel-size 8 contradicts dp 1 of "
+            "the profile; leave it out: dp says it"
+        ),
     ),
     (
         "args dp of SGLang",
         [served({"engine": "sglang", "args": ["--dp-size=2"]}, engines=["sglang"])],
-        "models[0].profiles[0].args[0] (model chat, profile p): --dp-size 2 contradicts dp 1 of the profile; leave it out: dp says it",
+        (
+            "models[0].profiles[0].args[0] (model chat, profile p): --dp-size 2 contradicts dp 1 of the profile; "
+            "leave it out: dp says it"
+        ),
     ),
     (
         "args experts",
         [served({"args": ["--enable-expert-parallel"]})],
-        "models[0].profiles[0].args[0] (model chat, profile p): --enable-expert-parallel is what expert_parallel of a profile says; leave it out, and write expert_parallel: true",
+        (
+            "models[0].profiles[0].args[0] (model chat, profile p): --enable-expert-parallel is what "
+            "expert_parallel of a profile says; leave it out, and write expert_parallel: true"
+        ),
     ),
     (
         "context in the model's arguments",
         [served(context_length=8192, engine_args={"vllm": ["--seed", "1", "--max-model-len", "4096"]})],
-        "models[0].engine_args.vllm[3] (model chat): --max-model-len 4096 is 4096 per request, less than context_length 8192; give the engine more, or write context_length: 4096",
+        (
+            "models[0].engine_args.vllm[3] (model chat): --max-model-len 4096 is 4096 per request, less than "
+            "context_length 8192; give the engine more, or write context_length: 4096"
+        ),
     ),
     (
         "context in the model's arguments, slots in the profile's",
@@ -571,12 +628,18 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
                 engine_args={"llamacpp": ["-c=8192"]},
             )
         ],
-        "models[0].engine_args.llamacpp[0] (model chat): -c 8192 over 4 slots is 2048 per request, less than context_length 8192; give the engine more, or write context_length: 2048",
+        (
+            "models[0].engine_args.llamacpp[0] (model chat): -c 8192 over 4 slots is 2048 per request, less than "
+            "context_length 8192; give the engine more, or write context_length: 2048"
+        ),
     ),
     (
         "GPUs in the model's arguments",
         [model(source="a/b", engine_args={"vllm": ["-tp", "2"]})],
-        "models[0].engine_args.vllm[1] (model chat): -tp 2 is decided where the model is placed; leave it out; tp of a profile says it",
+        (
+            "models[0].engine_args.vllm[1] (model chat): -tp 2 is decided where the model is placed; leave it "
+            "out; tp of a profile says it"
+        ),
     ),
     (
         "args port",
@@ -607,7 +670,10 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "selector truth",
         [served({"node_selector": {"ssd": True}})],
-        "models[0].profiles[0].node_selector.ssd (model chat, profile p): must be text or a number, not true; write it in quotes",
+        (
+            "models[0].profiles[0].node_selector.ssd (model chat, profile p): must be text or a number, not "
+            "true; write it in quotes"
+        ),
     ),
     (
         "weight",
@@ -650,7 +716,10 @@ TEST_PROFILE_ERRORS: list[tuple[str, t.Any, str]] = [
     (
         "idle too short",
         [served(scaling={"max": 1, "idle_timeout": "59s"})],
-        "models[0].scaling.idle_timeout (model chat): an idle timeout of 59s would unload a model between two requests; at least 1m",
+        (
+            "models[0].scaling.idle_timeout (model chat): an idle timeout of 59s would unload a model between "
+            "two requests; at least 1m"
+        ),
     ),
     (
         "scaling key",
