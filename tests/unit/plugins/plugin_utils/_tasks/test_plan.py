@@ -151,3 +151,10 @@ def test_an_inventory_that_lost_most_nodes_wants_a_word(make, tmp_path):
     catalog.write_text(ROLES.replace("chat,", "chat, count: 2,"))
     write_plan_file(FileChange(tmp_path / "plan.yml", None, make(hosts=["a", "b"], fresh=True).text))
     assert len(place(make(hosts=["b"]))) == 1
+
+
+def test_what_the_inventory_declares_counts_when_the_plan_is_made(make):
+    assert place(make(declared={"a": {"knaster_state": "cordoned"}})) == [("chat", "b")]
+    assert place(make(declared={})) == [("chat", "a")]
+    with pytest.raises(InputError, match=r"^a: knaster_state: must be one of ready, cordoned, draining"):
+        make(declared={"a": {"knaster_state": "off"}})

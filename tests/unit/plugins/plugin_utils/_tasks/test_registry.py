@@ -88,6 +88,15 @@ def test_without_virtual_machines_their_definitions_are_not_read(given, tmp_path
     assert slot["endpoint"] == "http://n1:8000"
 
 
+def test_without_virtual_machines_a_node_is_asked_where_the_inventory_says(given):
+    (slot,), *_unused = given(bare_metal=True, variables_of={"n1": {"ansible_host": "192.0.2.7"}}.__getitem__)
+    assert slot["endpoint"] == "http://192.0.2.7:8000"
+    (slot,), *_unused = given(bare_metal=True, variables_of=lambda _node: {})
+    assert slot["endpoint"] == "http://n1:8000"
+    with pytest.raises(InputError, match=r"^n1: "):
+        given(bare_metal=True, variables_of=lambda _node: {"knaster_address": "not an address"})
+
+
 def test_everything_that_is_wrong_is_told_at_once(given, tmp_path):
     (tmp_path / "plan.yml").write_text("version: 7\n")
     (tmp_path / "vms.yml").write_text("vms: 3\n")
