@@ -25,7 +25,7 @@ CAPS = (8.0, 8.6, 9.0)
 
 FAST = settings(max_examples=150, deadline=None)
 # Each example plans many times.
-SLOW = settings(max_examples=300 if os.environ.get("KNASTER_FULL") else 10, deadline=None)
+SLOW = settings(max_examples=300 if os.environ.get("KNASTER_FULL") else 30, deadline=None)
 
 
 @st.composite

@@ -45,6 +45,8 @@ if t.TYPE_CHECKING:
 
 # For how many GPUs and nodes in all planning again is worth its time, and for how many the rest of a trial counts.
 TRIED_GPUS, TRIAL_GPUS = 20_000, 100
+# What may move when a change is applied is not known when it is offered: it has to be enough either way.
+TRIED_MOVES = ("none", "relocate")
 # How many nodes, fabrics and other requests are tried for one kind of help: at least three, in small fleets more.
 MIN_PLACES, SHARE_OF_TRIALS = 3, 0.1
 # The names of what is new: they sort behind every other.
@@ -231,19 +233,23 @@ class Helper:
 
     def _try(self, request: Request, change: Change) -> bool:
         """Whether a change was tried and is enough; a fleet that is too large to try says no."""
-        placed = self._ask(change, request)
-        return placed is not None and self._is_enough(request, placed)
+        for moves in TRIED_MOVES:
+            placed = self._ask(change, request, moves)
+            if placed is None or not self._is_enough(request, placed):
+                return False
+        return True
 
     def _can_try(self) -> bool:
         """Whether planning once more is worth its time."""
         return self.tried + self.cost <= TRIED_GPUS
 
-    def _ask(self, change: Change, request: Request | None) -> Placed | None:
+    def _ask(self, change: Change, request: Request | None, moves: str = "none") -> Placed | None:
         """Return the plan with a change, up to a request; ``None`` where that would take too long."""
         if not self._can_try():
             return None
         self.tried += self.cost
-        return self.question.ask(apply_change(self.question.trial, change), request)
+        trial = apply_change(replace(self.question.trial, moves=moves), change)
+        return self.question.ask(trial, request)
 
     def _is_enough(self, request: Request, placed: Placed) -> bool:
         """Whether all of a request is placed, and nothing that goes before it lost a place."""

@@ -244,7 +244,7 @@ def _plan(
         again = search.ledger.fleet if trial.nodes is nodes else trial.nodes
         return place(again, trial.roles, trial.models, made, changed, last=last)
 
-    trial = Trial(nodes=nodes, roles=roles, models=models, moves=options.moves)
+    trial = Trial(nodes=nodes, roles=roles, models=models)
     question = Question(trial=trial, ask=ask_again)
     bounded = [each.name for each in search.requests if each.bound_hit and each.missing]
     nothing: dict[str, t.Any] = {"moves": [], "retained": [], "blocked": []}

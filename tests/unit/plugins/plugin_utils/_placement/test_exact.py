@@ -163,7 +163,11 @@ class Refused:
         self.roles = {each["name"]: each for each in roles}
 
     def is_enough(self, change):
-        trial = Trial(nodes=self.nodes, roles=self.catalog.roles, models=self.catalog.models)
+        """Whether it is whatever may move when it is applied."""
+        return all(self.is_enough_with(change, moves) for moves in ("none", "relocate"))
+
+    def is_enough_with(self, change, moves):
+        trial = Trial(nodes=self.nodes, roles=self.catalog.roles, models=self.catalog.models, moves=moves)
         trial = apply_change(trial, change)
         then = plan(trial.nodes, trial.roles, trial.models, self.document, moves=trial.moves)
         missing = {subject(each): each["missing"] for each in then["unplaced"]}
